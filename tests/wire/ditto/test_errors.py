@@ -4,12 +4,17 @@ import re
 
 import pytest
 
-from penstock.wire.ditto import errors
+from penstock.wire.ditto import errors, policy_errors, thing_errors
 from penstock.wire.ditto.errors import MAX_ECHO, DittoError, ErrorEntry
 
-ENTRIES = {name: value for name, value in vars(errors).items() if isinstance(value, ErrorEntry)}
-ENTRIES.update({f"{part} not found": entry for part, entry in errors.PART_NOT_FOUND.items()})
-ENTRIES.update({f"{part} not modifiable": entry for part, entry in errors.PART_NOT_MODIFIABLE.items()})
+ENTRIES = {
+    name: value
+    for module in (errors, thing_errors, policy_errors)
+    for name, value in vars(module).items()
+    if isinstance(value, ErrorEntry)
+}
+ENTRIES.update({f"{part} not found": entry for part, entry in thing_errors.PART_NOT_FOUND.items()})
+ENTRIES.update({f"{part} not modifiable": entry for part, entry in thing_errors.PART_NOT_MODIFIABLE.items()})
 
 # Status and code as the notes have them; the status is what clients look at.
 STATUSES = {
@@ -56,7 +61,7 @@ def test_an_error_without_description_or_link_has_no_such_members() -> None:
         "error": "streaming.subscription.not.found",
         "message": "No subscription with ID '7' exists.",
     }
-    assert errors.THING_ID_INVALID.of("x").as_value() == {
+    assert thing_errors.THING_ID_INVALID.of("x").as_value() == {
         "status": 400,
         "error": "things:id.invalid",
         "message": "Thing ID 'x' is not valid!",
@@ -66,7 +71,7 @@ def test_an_error_without_description_or_link_has_no_such_members() -> None:
 
 
 def test_the_history_of_a_thing_that_is_missing_is_told_as_in_the_notes() -> None:
-    assert errors.THING_REVISION_NOT_FOUND.of("x", 785).message == (
+    assert thing_errors.THING_REVISION_NOT_FOUND.of("x", 785).message == (
         "The Thing with ID 'x' at revision '785' could not be found or requester had insufficient permissions to"
         " access it."
     )
@@ -80,10 +85,10 @@ def test_what_a_client_sent_is_cut_short() -> None:
 
 
 def test_errors_that_say_the_same_are_equal() -> None:
-    assert errors.THING_CONFLICT.of("a") == errors.THING_CONFLICT.of("a")
-    assert hash(errors.THING_CONFLICT.of("a")) == hash(errors.THING_CONFLICT.of("a"))
-    assert errors.THING_CONFLICT.of("a") != errors.THING_CONFLICT.of("b")
-    assert errors.THING_CONFLICT.of("a") != DittoError(409, "x", "y")
+    assert thing_errors.THING_CONFLICT.of("a") == thing_errors.THING_CONFLICT.of("a")
+    assert hash(thing_errors.THING_CONFLICT.of("a")) == hash(thing_errors.THING_CONFLICT.of("a"))
+    assert thing_errors.THING_CONFLICT.of("a") != thing_errors.THING_CONFLICT.of("b")
+    assert thing_errors.THING_CONFLICT.of("a") != DittoError(409, "x", "y")
 
 
 def test_an_unsupported_body_is_told_what_is_supported() -> None:
@@ -92,8 +97,8 @@ def test_an_unsupported_body_is_told_what_is_supported() -> None:
 
 
 def test_what_is_too_large_is_told_in_kilobytes() -> None:
-    error = errors.too_large(100 * 1024 + 512, 100 * 1024)
+    error = errors.too_large(thing_errors.THING_TOO_LARGE, 100 * 1024 + 512, 100 * 1024)
     assert (error.status, error.code) == (413, "things:thing.toolarge")
     assert error.message == "The size of '100.5' kB exceeds the maximal allowed Thing size of '100' kB."
-    error = errors.too_large(100 * 1024 + 1, 100 * 1024, is_policy=True)
+    error = errors.too_large(policy_errors.POLICY_TOO_LARGE, 100 * 1024 + 1, 100 * 1024)
     assert (error.status, error.code) == (413, "policies:policy.toolarge")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.wire.ditto.document import MAX_LONG
-from penstock.wire.ditto.errors import THING_NOT_FOUND, DittoError
+from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.ranges import HistoryRange
 from penstock.wire.ditto.streaming import (
     Cancel,
@@ -26,6 +26,7 @@ from penstock.wire.ditto.subscriptions import (
     HistorySubscriptionState,
     Subscriptions,
 )
+from penstock.wire.ditto.thing_errors import THING_NOT_FOUND
 from penstock.wire.ditto.topic import Criterion, Topic, thing_topic
 from tests.support.effort import tries
 

@@ -12,11 +12,12 @@ from msgspec import UNSET, Raw
 from penstock.testing.ditto_reader import read_twin_event
 from penstock.wire.ditto.document import text_of
 from penstock.wire.ditto.envelope import error_response, parse_envelope
-from penstock.wire.ditto.errors import THING_NOT_FOUND, DittoError
+from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.kinds import COMMANDS, Action
 from penstock.wire.ditto.resource import Part
 from penstock.wire.ditto.rql import parse_rql
+from penstock.wire.ditto.thing_errors import THING_NOT_FOUND
 from penstock.wire.ditto.topic import Criterion, parse_topic, thing_topic
 from penstock.wire.ditto.twin import (
     MAX_PATHS,

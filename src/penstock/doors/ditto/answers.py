@@ -17,6 +17,8 @@ from penstock.twins.reasons import TwinRefusal
 from penstock.twins.told import Told
 from penstock.twins.twin import Change
 from penstock.wire.ditto import errors, twin
+from penstock.wire.ditto import policy_errors as policies
+from penstock.wire.ditto import thing_errors as things
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import DittoError
@@ -90,60 +92,61 @@ def error_of(refusal: TwinRefusal) -> DittoError:
         case reasons.NotModifiable(id, resource):
             return _not_modifiable(id, resource)
         case reasons.NotDeletable(id):
-            return errors.THING_NOT_DELETABLE.of(id)
+            return things.THING_NOT_DELETABLE.of(id)
         case reasons.AlreadyThere(key):
-            return (errors.POLICY_CONFLICT if key.is_policy else errors.THING_CONFLICT).of(key.id)
+            return (policies.POLICY_CONFLICT if key.is_policy else things.THING_CONFLICT).of(key.id)
         case reasons.NeverWas(key, int(revision), _):
-            entry = errors.POLICY_REVISION_NOT_FOUND if key.is_policy else errors.THING_REVISION_NOT_FOUND
+            entry = policies.POLICY_REVISION_NOT_FOUND if key.is_policy else things.THING_REVISION_NOT_FOUND
             return entry.of(key.id, revision)
         case reasons.NeverWas(key, _, before):
-            entry = errors.POLICY_TIMESTAMP_NOT_FOUND if key.is_policy else errors.THING_TIMESTAMP_NOT_FOUND
+            entry = policies.POLICY_TIMESTAMP_NOT_FOUND if key.is_policy else things.THING_TIMESTAMP_NOT_FOUND
             return entry.of(key.id, print_instant(before or 0))
         case reasons.NamespaceReserved(thing_id):
-            return errors.THING_RESERVED.of(thing_id)
+            return things.THING_RESERVED.of(thing_id)
         case reasons.PolicyNotUsable(thing_id, policy_id):
-            return errors.THING_NOT_CREATABLE.of(thing_id, policy_id)
+            return things.THING_NOT_CREATABLE.of(thing_id, policy_id)
         case reasons.PolicyExists(thing_id, policy_id):
-            return errors.THING_POLICY_EXISTS.of(thing_id, policy_id)
+            return things.THING_POLICY_EXISTS.of(thing_id, policy_id)
         case reasons.InlinePolicyNotAllowed(thing_id):
-            return errors.INLINE_POLICY_NOT_ALLOWED.of(thing_id)
+            return things.INLINE_POLICY_NOT_ALLOWED.of(thing_id)
         case reasons.NobodyCouldWrite(policy_id, None):
-            return errors.POLICY_INVALID.of(policy_id)
+            return policies.POLICY_INVALID.of(policy_id)
         case reasons.NobodyCouldWrite(policy_id, label):
-            return errors.POLICY_ENTRY_INVALID.of(label, policy_id)
+            return policies.POLICY_ENTRY_INVALID.of(label, policy_id)
         case reasons.PartStays(path):
             told = "Only a policy, an entry, a field of an entry, a subject, a resource or an import can be deleted."
             return errors.UNKNOWN_PATH.of(path, description=told)
         case reasons.SubjectExpired(expiry):
-            return errors.SUBJECT_EXPIRY_INVALID.of(expiry, description="It must be in the future.")
+            return policies.SUBJECT_EXPIRY_INVALID.of(expiry, description="It must be in the future.")
         case reasons.ImportOfItself():
-            return errors.IMPORT_OF_ITSELF.of()
+            return policies.IMPORT_OF_ITSELF.of()
         case reasons.ImportLoop(policy_id, way):
-            return errors.IMPORT_LOOP.of(policy_id, " -> ".join(way))
+            return policies.IMPORT_LOOP.of(policy_id, " -> ".join(way))
         case reasons.TooManyImports(policy_id, limit):
-            return errors.IMPORTS_TOO_MANY.of(policy_id, limit)
+            return policies.IMPORTS_TOO_MANY.of(policy_id, limit)
         case reasons.ReferenceBroken(label, target):
             told = "It must be an entry of this policy, or of one that it imports, and not 'importable: never'."
-            return errors.REFERENCE_INVALID.of(label, target, description=told)
+            return policies.REFERENCE_INVALID.of(label, target, description=told)
         case reasons.EntryReferenced(policy_id, target, label):
-            return errors.ENTRY_REFERENCED.of(target, policy_id, label)
+            return policies.ENTRY_REFERENCED.of(target, policy_id, label)
         case reasons.ImportReferenced(policy_id, target, label):
-            return errors.IMPORT_REFERENCED.of(target, policy_id, label)
+            return policies.IMPORT_REFERENCED.of(target, policy_id, label)
         case reasons.NotApplicable(action):
-            return errors.ACTION_NOT_APPLICABLE.of(action)
+            return policies.ACTION_NOT_APPLICABLE.of(action)
         case reasons.ModelsNeeded(urls):
             told = "The model could not be kept in memory until it was used."
-            return errors.MODEL_NOT_ACCESSIBLE.of(urls[0], description=told)
+            return things.MODEL_NOT_ACCESSIBLE.of(urls[0], description=told)
         case reasons.ModelNotAccessible(url, text):
-            return errors.MODEL_NOT_ACCESSIBLE.of(url, description=text)
+            return things.MODEL_NOT_ACCESSIBLE.of(url, description=text)
         case reasons.ModelInvalid(url, text):
-            return errors.MODEL_INVALID.of(url, description=text)
+            return things.MODEL_INVALID.of(url, description=text)
         case reasons.NotAsModelled(text, details):
-            return errors.payload_invalid(text, {place: list(texts) for place, texts in details})
+            return things.payload_invalid(text, {place: list(texts) for place, texts in details})
         case reasons.PlaceholderUnknown(name, is_of_model):
-            return (errors.MODEL_PLACEHOLDER if is_of_model else errors.PLACEHOLDER_UNRESOLVED).of(name)
+            return (things.MODEL_PLACEHOLDER if is_of_model else things.PLACEHOLDER_UNRESOLVED).of(name)
         case reasons.DocumentTooLarge(is_policy, size, limit):
-            return errors.too_large(size, limit, is_policy)
+            entry = policies.POLICY_TOO_LARGE if is_policy else things.THING_TOO_LARGE
+            return errors.too_large(entry, size, limit)
         case reasons.DocumentTooDeep(levels):
             return errors.JSON_INVALID.of(f"This change would lead to more than {levels} levels.")
         case reasons.ConditionUnreadable(problem):
@@ -151,38 +154,38 @@ def error_of(refusal: TwinRefusal) -> DittoError:
             assert isinstance(problem, DittoError)
             return problem
         case reasons.TagMismatch(is_policy, is_negative, given, current):
-            entry = errors.POLICY_PRECONDITION_FAILED if is_policy else errors.PRECONDITION_FAILED
+            entry = policies.POLICY_PRECONDITION_FAILED if is_policy else things.PRECONDITION_FAILED
             return entry.of("if-none-match" if is_negative else "if-match", given, current or "null")
         case reasons.TagCurrent(is_policy, given, current):
-            return (errors.POLICY_NOT_MODIFIED if is_policy else errors.NOT_MODIFIED).of(given, current)
+            return (policies.POLICY_NOT_MODIFIED if is_policy else things.NOT_MODIFIED).of(given, current)
         case reasons.NothingNew(is_policy):
-            return (errors.POLICY_EQUAL if is_policy else errors.THING_EQUAL).of()
+            return (policies.POLICY_EQUAL if is_policy else things.THING_EQUAL).of()
         case reasons.ConditionFailed():
-            return errors.CONDITION_FAILED.of()
+            return things.CONDITION_FAILED.of()
         case reasons.ConditionHidden():
-            return errors.CONDITION_NOT_READABLE.of()
+            return things.CONDITION_NOT_READABLE.of()
         case reasons.NotDurable(key):
-            return (errors.POLICY_UNAVAILABLE if key.is_policy else errors.THING_UNAVAILABLE).of(key.id)
+            return (policies.POLICY_UNAVAILABLE if key.is_policy else things.THING_UNAVAILABLE).of(key.id)
         case unknown:
             assert_never(unknown)
 
 
 def _not_found(id: str, resource: Resource) -> DittoError:
     part, pointer = resource.part, resource.pointer
-    if part in errors.PART_NOT_FOUND:
-        return errors.PART_NOT_FOUND[part].of(id, resource.feature, print_pointer(resource.inner))
+    if part in things.PART_NOT_FOUND:
+        return things.PART_NOT_FOUND[part].of(id, resource.feature, print_pointer(resource.inner))
     if part in OF_IMPORTS and len(pointer) > 1:
-        return errors.IMPORT_NOT_FOUND.of(pointer[1], id)
+        return policies.IMPORT_NOT_FOUND.of(pointer[1], id)
     if part in (Part.ENTRY, Part.SUBJECTS, Part.RESOURCES, *OF_ENTRIES):
-        return errors.POLICY_ENTRY_NOT_FOUND.of(pointer[1], id)
+        return policies.POLICY_ENTRY_NOT_FOUND.of(pointer[1], id)
     if part in (Part.SUBJECT, Part.RESOURCE):
-        entry = errors.SUBJECT_NOT_FOUND if part is Part.SUBJECT else errors.RESOURCE_NOT_FOUND
+        entry = policies.SUBJECT_NOT_FOUND if part is Part.SUBJECT else policies.RESOURCE_NOT_FOUND
         return entry.of(pointer[3], pointer[1], id)
-    return (errors.POLICY_NOT_FOUND if resource.is_of_policy else errors.THING_NOT_FOUND).of(id)
+    return (policies.POLICY_NOT_FOUND if resource.is_of_policy else things.THING_NOT_FOUND).of(id)
 
 
 def _not_modifiable(id: str, resource: Resource) -> DittoError:
-    if resource.part in errors.PART_NOT_MODIFIABLE:
-        entry = errors.PART_NOT_MODIFIABLE[resource.part]
+    if resource.part in things.PART_NOT_MODIFIABLE:
+        entry = things.PART_NOT_MODIFIABLE[resource.part]
         return entry.of(id, resource.feature, print_pointer(resource.inner))
-    return (errors.POLICY_NOT_MODIFIABLE if resource.is_of_policy else errors.THING_NOT_MODIFIABLE).of(id)
+    return (policies.POLICY_NOT_MODIFIABLE if resource.is_of_policy else things.THING_NOT_MODIFIABLE).of(id)

@@ -14,11 +14,12 @@ from penstock.twins.history import PastMoment
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions, IfEqual, Tags, Unreadable
 from penstock.wire.ditto.document import Json, NotJson, parse, text_of
 from penstock.wire.ditto.envelope import Headers, boolean_header, parse_tags, text_header
-from penstock.wire.ditto.errors import HEADER_INVALID, POLICY_VIEW_INVALID, DittoError
+from penstock.wire.ditto.errors import HEADER_INVALID, DittoError
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.metadata import metadata_wish
 from penstock.wire.ditto.migration import parse_migration
 from penstock.wire.ditto.pointer import Pointer, parse_pointer
+from penstock.wire.ditto.policy_errors import POLICY_VIEW_INVALID
 from penstock.wire.ditto.ranges import parse_revision, parse_timestamp
 from penstock.wire.ditto.rql import Query, parse_rql
 from penstock.wire.ditto.sender_placeholder import with_sender

@@ -23,10 +23,6 @@ from penstock.wire.ditto.errors import (
     FIELD_MISSING,
     HEADER_INVALID,
     JSON_INVALID,
-    POLICY_ID_IN_MESSAGE,
-    THING_ID_IN_MESSAGE,
-    THING_ID_IN_POST,
-    THING_ID_IN_PUT,
     UNKNOWN_PATH,
     DittoError,
     media_type_unsupported,
@@ -35,7 +31,9 @@ from penstock.wire.ditto.errors import (
 from penstock.wire.ditto.ids import EntityId, parse_policy_id, parse_thing_id
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.live import CLAIM
+from penstock.wire.ditto.policy_errors import POLICY_ID_IN_MESSAGE, POLICY_TOO_LARGE
 from penstock.wire.ditto.search import Selection
+from penstock.wire.ditto.thing_errors import THING_ID_IN_MESSAGE, THING_ID_IN_POST, THING_ID_IN_PUT, THING_TOO_LARGE
 from penstock.wire.ditto.topic import Criterion, Topic, TopicChannel, policy_topic, thing_topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
 
@@ -167,7 +165,8 @@ async def _whole_body(request: Request, group: EntityGroup) -> bytes:
 
 def _check_length(size: int, group: EntityGroup) -> None:
     if size > MAX_BODY_BYTES:
-        raise too_large(size, MAX_ENTITY_BYTES, group is EntityGroup.POLICIES)
+        entry = POLICY_TOO_LARGE if group is EntityGroup.POLICIES else THING_TOO_LARGE
+        raise too_large(entry, size, MAX_ENTITY_BYTES)
 
 
 def _check_type(request: Request, action: Action) -> None:

@@ -23,16 +23,11 @@ from penstock.twins.registry import Twins
 from penstock.wire.ditto.acks import LIVE_RESPONSE, WEAK, Acknowledgement, Gathering
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import Envelope
-from penstock.wire.ditto.errors import (
-    ACK_NOT_DECLARED,
-    ACK_NOT_UNIQUE,
-    DUPLICATE_CORRELATION,
-    MESSAGE_NOT_ALLOWED,
-    THING_NOT_MODIFIABLE,
-)
+from penstock.wire.ditto.errors import ACK_NOT_DECLARED, ACK_NOT_UNIQUE, DUPLICATE_CORRELATION, MESSAGE_NOT_ALLOWED
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.live import LiveKind, LiveSignal
 from penstock.wire.ditto.pointer import MISSING, Absent
+from penstock.wire.ditto.thing_errors import THING_NOT_MODIFIABLE
 
 # Headers that name the one who has sent a signal, as the server knows it.
 ORIGINATOR = "ditto-originator"

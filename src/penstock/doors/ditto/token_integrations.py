@@ -20,8 +20,8 @@ from penstock.twins.decision import Result
 from penstock.twins.integration import ACTIVATE, TokenIntegration
 from penstock.twins.reasons import TwinRefusal
 from penstock.wire.ditto.document import Json, expect
-from penstock.wire.ditto.errors import ACTION_NEEDS_TOKEN, ACTION_NOT_APPLICABLE
 from penstock.wire.ditto.instant import print_instant
+from penstock.wire.ditto.policy_errors import ACTION_NEEDS_TOKEN, ACTION_NOT_APPLICABLE
 from penstock.wire.ditto.subject import check_subject
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(policy-entry:label|jwt:[^}\s]+|header:[^}\s]+)\s*\}\}")

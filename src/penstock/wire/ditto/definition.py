@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from penstock.wire.ditto.errors import DEFINITION_INVALID
+from penstock.wire.ditto.thing_errors import DEFINITION_INVALID
 
 _IDENTIFIER = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+", re.ASCII)
 _NOT_IN_URL = re.compile(r"[\s\x00-\x1f\x7f<>\"{}|\\^`]")

@@ -1,6 +1,7 @@
 """The catalogue of Ditto's errors: code, status and texts, and the exception that carries one to the door.
 
-A client should look at the status; codes and texts are as upstream has them today. When each is sent: docs/ditto.md.
+Those about things and policies are in `thing_errors` and `policy_errors`. A client should look at the status; codes and
+texts are as upstream has them today. When each is sent: docs/ditto.md.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from typing import Any, Final
 # How many characters of what a client sent an error text quotes.
 MAX_ECHO = 256
 
-_NOTATION = "https://www.eclipse.dev/ditto/basic-namespaces-and-names.html#namespaced-id"
-_CHECK = "Check if the ID of your requested {} was correct and you have sufficient permissions."
-_WRITE = "had insufficient permissions ('WRITE' is required)."
-_HISTORY = (
+ID_NOTATION = "https://www.eclipse.dev/ditto/basic-namespaces-and-names.html#namespaced-id"
+CHECK_ID = "Check if the ID of your requested {} was correct and you have sufficient permissions."
+CHECK_HISTORY = (
     "Check if the ID of your requested {} was correct, you have sufficient permissions and ensure that the asked for"
     " revision/timestamp does not exceed the history-retention-duration or is from the future."
+)
+# Two texts: nothing was to be changed.
+NOTHING_CHANGED: Final = (
+    "The previous value was equal to the new value and the 'if-equal' header was set to 'skip'.",
+    "Your changes were not applied, which is probably the expected outcome.",
 )
 
 
@@ -295,443 +300,27 @@ SEARCH_OPTION_INVALID: Final = ErrorEntry(
 )
 NAMESPACES_INVALID: Final = ErrorEntry(400, "thing-search:search.namespaces.invalid", "{0}")
 
-# -- things ------------------------------------------------------------------------------------------------------------
+# -- connections -------------------------------------------------------------------------------------------------------
 
-THING_ID_INVALID: Final = ErrorEntry(
-    400,
-    "things:id.invalid",
-    "Thing ID '{0}' is not valid!",
-    "It must conform to the namespaced entity ID notation (see Ditto documentation)",
-    _NOTATION,
-)
-THING_ID_IN_POST: Final = ErrorEntry(
-    400,
-    "things:id.notsettable",
-    "It is not allowed to provide a Thing ID in the request body for method POST. The method POST will generate the"
-    " Thing ID by itself.",
-    "To provide your own Thing ID use a PUT request instead.",
-)
-THING_ID_IN_PUT: Final = ErrorEntry(
-    400,
-    "things:id.notsettable",
-    "The Thing ID in the request body is not equal to the Thing ID in the request URL.",
-    "Either delete the Thing ID from the request body or use the same Thing ID as in the request URL.",
-)
-THING_ID_IN_MESSAGE: Final = ErrorEntry(
-    400,
-    "things:id.notsettable",
-    "The Thing ID in the thing JSON is not equal to the Thing ID in the topic path.",
-    "Either delete the Thing ID from the thing JSON or use the same Thing ID as in the topic path.",
-)
-MODEL_NOT_ACCESSIBLE: Final = ErrorEntry(
-    421,
-    "wot:tm.notfound",
-    "The WoT ThingModel at URI '{0}' could not be accessed.",
-    "Please ensure that the linked ThingModel is publicly available in order to be downloaded.",
-)
-MODEL_INVALID: Final = ErrorEntry(
-    400,
-    "wot:tm.invalid",
-    "The WoT ThingModel at URI '{0}' was not valid.",
-    "Please ensure that the linked ThingModel is valid regarding to the WoT (Web of Things) specification.",
-)
-MODEL_PLACEHOLDER: Final = ErrorEntry(
-    400,
-    "wot:tm.placeholder.unresolved",
-    "The WoT ThingModel contained placeholder '{0}' which could not be resolved during TD generation.",
-    "Please ensure that all used placeholders from the ThingModel are provided, e.g. via the 'model-placeholders'"
-    " object in the Thing/Feature.",
-)
-PLACEHOLDER_UNRESOLVED: Final = ErrorEntry(
-    400,
-    "placeholder:unresolved",
-    "The placeholder '{0}' could not be resolved.",
-    "Some placeholders could not be resolved. Check the spelling of the placeholder and make sure all required values"
-    " are there.",
-)
-_PAYLOAD_INVALID: Final = ErrorEntry(
-    400,
-    "wot:payload.validation.error",
-    "The provided payload did not conform to the specified WoT (Web of Things) model.",
-)
-DEFINITION_INVALID: Final = ErrorEntry(
-    400,
-    "things:definition.identifier.invalid",
-    "Definition identifier <{0}> is invalid!",
-    "An identifier string is expected to have the structure 'namespace:name:version' where each segment must contain at"
-    " least one char of [_a-zA-Z0-9\\-.] OR it must be a valid HTTP(s) URL.",
-)
-THING_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "things:thing.notfound",
-    "The Thing with ID '{0}' could not be found or requester had insufficient permissions to access it.",
-    _CHECK.format("Thing"),
-)
-THING_CONFLICT: Final = ErrorEntry(
-    409, "things:thing.conflict", "The Thing with ID '{0}' already exists", "Choose another Thing ID"
-)
-THING_NOT_MODIFIABLE: Final = ErrorEntry(
-    403,
-    "things:thing.notmodifiable",
-    f"The Thing with ID '{{0}}' could not be modified as the requester {_WRITE}",
-    _CHECK.format("Thing"),
-)
-THING_NOT_DELETABLE: Final = ErrorEntry(
-    403,
-    "things:thing.notdeletable",
-    "The Thing with ID '{0}' could not be deleted as the requester had insufficient permissions"
-    " ( 'WRITE' on root resource is required).",
-    _CHECK.format("Thing"),
-)
-THING_NOT_CREATABLE: Final = ErrorEntry(
-    400,
-    "things:thing.notcreatable",
-    "The Thing with ID '{0}' could not be created as the Policy with ID '{1}' is not existing.",
-    "Check if the ID of the Policy you created the Thing with is correct and that the Policy is existing.",
-)
-THING_TOO_LARGE: Final = ErrorEntry(
-    413,
-    "things:thing.toolarge",
-    "The size of '{0}' kB exceeds the maximal allowed Thing size of '{1}' kB.",
-    "Reduce the Thing size in the bounds of the specified limit",
-)
-THING_REVISION_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "things:thing.history.notfound",
-    "The Thing with ID '{0}' at revision '{1}' could not be found or requester had insufficient permissions to access"
-    " it.",
-    _HISTORY.format("Thing"),
-)
-THING_TIMESTAMP_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "things:thing.history.notfound",
-    "The Thing with ID '{0}' at timestamp '{1}' could not be found or requester had insufficient permissions to access"
-    " it.",
-    _HISTORY.format("Thing"),
-)
-THING_POLICY_EXISTS: Final = ErrorEntry(
-    400,
-    "things:thing.notcreatable",
-    "The Thing with ID '{0}' could not be created because creation of its implicit Policy ID '{1}' failed.",
-    "If you want to use an existing Policy, specify it as 'policyId' in the Thing JSON you create.",
-)
-THING_RESERVED: Final = ErrorEntry(
-    400,
-    "things:thing.notcreatable",
-    "The Thing with ID '{0}' could not be created as its namespace is the one of a data adapter.",
-    "The items of a data adapter are Things already. Choose another namespace.",
-)
-THING_UNAVAILABLE: Final = ErrorEntry(
-    503,
-    "things:thing.unavailable",
-    "The Thing with ID '{0}' is not available, please try again later.",
-    "The requested Thing is temporarily not available, please retry the performed action in order to improve"
-    " resiliency.",
-)
-CONDITION_FAILED: Final = ErrorEntry(
-    412,
-    "things:condition.failed",
-    "The specified condition does not match the state of the requested Thing.",
-    "The provided condition did not match the actual Thing state. Please check your provided condition.",
-)
-CONDITION_NOT_READABLE: Final = ErrorEntry(
-    412,
-    "things:condition.failed",
-    "The specified resource in the condition could not be found or the requester had insufficient permissions to"
-    " access it.",
-    "Check if you have sufficient permissions to access the specified resource (READ permission is required).",
-)
-MERGE_INVALID: Final = ErrorEntry(
-    400,
-    "things:merge.invalid",
-    "The provided JSON Merge Patch is invalid, it must conform to RFC7396.",
-    "The provided JSON Merge Patch cannot be applied at the given path.",
-)
-INLINE_POLICY_NOT_ALLOWED: Final = ErrorEntry(
-    400,
-    "things:policy.id.notallowed",
-    "The Thing with ID '{0}' could not be modified as it contained an inline Policy for a Thing that exists, or a"
-    " Policy ID that is not the one of its inline Policy",
-    "If you want to use an existing Policy, specify it as 'policyId' in the Thing JSON. If you want to create a Thing"
-    " with inline Policy, it is created with the ID in '_policy/policyId', or with the Thing ID if there is none.",
-)
-PRECONDITION_FAILED: Final = ErrorEntry(
-    412,
-    "things:precondition.failed",
-    "The comparison of precondition header '{0}' for the requested Thing resource evaluated to false."
-    " Header value: '{1}', actual entity-tag: '{2}'.",
-    "The comparison of the provided precondition header with the current ETag value of the requested Thing resource"
-    " evaluated to false. Check the value of your conditional header value.",
-)
-NOT_MODIFIED: Final = ErrorEntry(
-    304,
-    "things:precondition.notmodified",
-    "The comparison of precondition header 'if-none-match' for the requested Thing resource evaluated to false."
-    " Expected: '{0}' not to match actual: '{1}'.",
-    "The comparison of the provided precondition header 'if-none-match' with the current ETag value of the requested"
-    " Thing resource evaluated to false. Check the value of your conditional header value.",
-)
-
-_EQUAL: Final = (
-    "The previous value was equal to the new value and the 'if-equal' header was set to 'skip'.",
-    "Your changes were not applied, which is probably the expected outcome.",
-)
-THING_EQUAL: Final = ErrorEntry(412, "things:precondition.failed", *_EQUAL)
-
-# -- parts of a thing: what is missing or may not be read, and what may not be written ---------------------------------
-
-
-def _missing(part: str, text: str) -> ErrorEntry:
-    return ErrorEntry(
-        404,
-        f"things:{part}.notfound",
-        text + " could not be found or the requester had insufficient permissions to access it.",
-        "Check if the ID of the Thing and the name of your requested part were correct and you have sufficient"
-        " permissions.",
-    )
-
-
-def _unwritable(part: str, text: str) -> ErrorEntry:
-    return ErrorEntry(
-        403,
-        f"things:{part}.notmodifiable",
-        f"{text} could not be modified as the requester {_WRITE}",
-        "Check if the ID of the Thing and the name of your requested part were correct and you have sufficient"
-        " permissions.",
-    )
-
-
-# The arguments of a text are the thing's ID, the feature's ID and the pointer below, in this order.
-_PARTS: Final = {
-    "attributes": "The Attributes of the Thing with ID '{0}'",
-    "attribute": "The attribute with key '{2}' on the thing with ID '{0}'",
-    "definition": "The Definition of the Thing with ID '{0}'",
-    "features": "The Features on the Thing with ID '{0}'",
-    "feature": "The Feature with ID '{1}' on the Thing with ID '{0}'",
-    "feature.definition": "The Definition of the Feature with ID '{1}' on the Thing with ID '{0}'",
-    "feature.properties": "The Properties of the Feature with ID '{1}' on the Thing with ID '{0}'",
-    "feature.property": "The Property with JSON Pointer '{2}' of the Feature with ID '{1}' on the Thing with ID '{0}'",
-    "feature.desiredProperties": "The desired properties of the Feature with ID '{1}' on the Thing with ID '{0}'",
-    "feature.desiredProperty": "The desired property with JSON Pointer '{2}' of the Feature with ID '{1}' on the Thing"
-    " with ID '{0}'",
-}
-PART_NOT_FOUND: Final = {part: _missing(part, text) for part, text in _PARTS.items()}
-PART_NOT_MODIFIABLE: Final = {part: _unwritable(part, text) for part, text in _PARTS.items()}
-
-# -- policies and connections ------------------------------------------------------------------------------------------
-
-POLICY_ID_INVALID: Final = ErrorEntry(
-    400,
-    "policies:id.invalid",
-    "Policy ID '{0}' is not valid!",
-    "It must conform to the namespaced entity ID notation (see Ditto documentation)",
-    _NOTATION,
-)
-POLICY_ID_IN_MESSAGE: Final = ErrorEntry(
-    400,
-    "policies:id.notsettable",
-    "The Policy ID in the policy JSON is not equal to the Policy ID in the topic path.",
-    "Either delete the Policy ID from the policy JSON or use the same Policy ID as in the topic path.",
-)
-POLICY_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "policies:policy.notfound",
-    "The Policy with ID '{0}' could not be found or requester had insufficient permissions to access it.",
-    _CHECK.format("Policy"),
-)
-POLICY_CONFLICT: Final = ErrorEntry(
-    409, "policies:policy.conflict", "The Policy with ID '{0}' already exists", "Choose another Policy ID"
-)
-POLICY_NOT_MODIFIABLE: Final = ErrorEntry(
-    403,
-    "policies:policy.notmodifiable",
-    "The Policy with ID '{0}' could not be modified as the requester had insufficient permissions.",
-    _CHECK.format("Policy"),
-)
-POLICY_TOO_LARGE: Final = ErrorEntry(
-    413,
-    "policies:policy.toolarge",
-    "The size of '{0}' kB exceeds the maximal allowed Policy size of '{1}' kB.",
-    "Reduce the Policy size in the bounds of the specified limit",
-)
-POLICY_REVISION_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "policies:policy.history.notfound",
-    "The Policy with ID '{0}' at revision '{1}' could not be found or requester had insufficient permissions to access"
-    " it.",
-    _HISTORY.format("Policy"),
-)
-POLICY_TIMESTAMP_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "policies:policy.history.notfound",
-    "The Policy with ID '{0}' at timestamp '{1}' could not be found or requester had insufficient permissions to access"
-    " it.",
-    _HISTORY.format("Policy"),
-)
-POLICY_ENTRY_INVALID: Final = ErrorEntry(
-    403,
-    "policies:entry.modificationinvalid",
-    "The PolicyEntry with Label '{0}' on the Policy with ID '{1}' could not be modified as the resulting Policy would"
-    " be invalid.",
-    "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/', for a subject that"
-    " does not expire.",
-)
-POLICY_ENTRY_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "policies:entry.notfound",
-    "The PolicyEntry with Label '{0}' on the Policy with ID '{1}' could not be found or requester had insufficient"
-    " permissions to access it.",
-    "Check if the ID of the Policy and the Label of your requested PolicyEntry was correct and you have sufficient"
-    " permissions.",
-)
-LABEL_INVALID: Final = ErrorEntry(
-    400,
-    "policies:label.invalid",
-    "Label '{0}' is not valid!",
-    "It must not start with 'imported' or 'nsimported'.",
-)
-IMPORT_OF_ITSELF: Final = ErrorEntry(
-    400,
-    "policies:import.invalid",
-    "The Policy Import is invalid.",
-    "The Policy Import references the policy where it is defined.",
-)
-IMPORT_LOOP: Final = ErrorEntry(
-    400,
-    "policies:import.invalid",
-    "The imports of the Policy with ID '{0}' lead back to it: {1}.",
-    "Remove one of these policies from the 'transitiveImports' of an import.",
-)
-IMPORTS_TOO_MANY: Final = ErrorEntry(
-    400,
-    "policies:imports.toolarge",
-    "The Imports of the Policy with ID '{0}' could not be modified as they exceed the allowed number of '{1}'.",
-    "Import fewer policies.",
-)
-IMPORT_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "policies:import.notfound",
-    "The import of the Policy with ID '{0}' in the Policy with ID '{1}' could not be found or requester had"
-    " insufficient permissions to access it.",
-    "Check if both IDs were correct and you have sufficient permissions.",
-)
-REFERENCE_INVALID: Final = ErrorEntry(
-    400,
-    "policies:entry.invalid",
-    "The reference of the PolicyEntry with Label '{0}' to '{1}' is invalid.",
-)
-ENTRY_REFERENCED: Final = ErrorEntry(
-    409,
-    "policies:entry.referenceconflict",
-    "The entry '{0}' of Policy '{1}' cannot be removed because a local reference from entry '{2}' still points to it.",
-    "Remove the local entry references first before deleting the referenced entry.",
-)
-IMPORT_REFERENCED: Final = ErrorEntry(
-    409,
-    "policies:import.referenceconflict",
-    "The import '{0}' of Policy '{1}' cannot be removed because a reference from entry '{2}' still points to it.",
-    "Remove the references to the import first.",
-)
-PLACEHOLDER_UNKNOWN: Final = ErrorEntry(
-    400,
-    "placeholder:placeholder.notresolvable",
-    "The placeholder '{0}' is unknown.",
-    "Please use one of the supported placeholders: 'request:subjectId'.",
-)
-SUBJECT_EXPIRY_INVALID: Final = ErrorEntry(
-    400,
-    "policies:subjectexpiry.invalid",
-    "Subject expiry timestamp '{0}' is not valid.",
-    "It must be provided as ISO-8601 formatted char sequence.",
-)
-SUBJECT_ANNOUNCEMENT_INVALID: Final = ErrorEntry(
-    400,
-    "policies:subjectannouncement.invalid",
-    "The '{0}' of an announcement, '{1}', is not valid.",
-)
-POLICY_VIEW_INVALID: Final = ErrorEntry(
-    400,
-    "policies:view.invalid",
-    "The 'policy-view' parameter has an invalid value: '{0}'. Valid values: 'original', 'resolved'.",
-    "Use 'original' (or omit) for the stored policy, or 'resolved' for the merged view.",
-)
-ACTION_NEEDS_TOKEN: Final = ErrorEntry(
-    400,
-    "policies:action.failed",
-    "Failed to execute action '{0}'.",
-    "Policy action is only possible with JWT authentication.",
-)
-ACTION_NOT_APPLICABLE: Final = ErrorEntry(
-    404,
-    "policies:action.failed",
-    "Failed to execute action '{0}'.",
-    "No policy entry found for which the action could be applied: it must have a subject of the token, grant EXECUTE"
-    " on the action and, for an activation, READ on a thing.",
-)
-POLICY_INVALID: Final = ErrorEntry(
-    403,
-    "policies:policy.modificationinvalid",
-    "The Policy with ID '{0}' could not be modified as the resulting Policy would be invalid.",
-    "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/', for a subject that"
-    " does not expire.",
-)
-SUBJECT_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "policies:subject.notfound",
-    "The Subject with ID '{0}' of the PolicyEntry with Label '{1}' on the Policy with ID '{2}' could not be found or"
-    " requester had insufficient permissions to access it.",
-    "Check if the ID of the Policy, the Label of the PolicyEntry and ID of your requested Subject was correct and you"
-    " have sufficient permissions.",
-)
-RESOURCE_NOT_FOUND: Final = ErrorEntry(
-    404,
-    "policies:resource.notfound",
-    "The Resource '{0}' of the PolicyEntry with Label '{1}' on the Policy with ID '{2}' could not be found or requester"
-    " had insufficient permissions to access it.",
-    "Check if the ID of the Policy, the Label of the PolicyEntry and the path of your requested Resource was correct"
-    " and you have sufficient permissions.",
-)
-POLICY_UNAVAILABLE: Final = ErrorEntry(
-    503,
-    "policies:policy.unavailable",
-    "The Policy with ID '{0}' is not available, please try again later.",
-    "The requested Policy is temporarily not available, please retry the performed action in order to improve"
-    " resiliency.",
-)
-POLICY_PRECONDITION_FAILED: Final = ErrorEntry(
-    412,
-    "policies:precondition.failed",
-    PRECONDITION_FAILED.message.replace("Thing", "Policy"),
-    "The comparison of the provided precondition header with the current ETag value of the requested Policy resource"
-    " evaluated to false. Check the value of your conditional header value.",
-)
-POLICY_NOT_MODIFIED: Final = ErrorEntry(
-    304,
-    "policies:precondition.notmodified",
-    NOT_MODIFIED.message.replace("Thing", "Policy"),
-    "The comparison of the provided precondition header 'if-none-match' with the current ETag value of the requested"
-    " Policy resource evaluated to false. Check the value of your conditional header value.",
-)
-POLICY_EQUAL: Final = ErrorEntry(412, "policies:precondition.failed", *_EQUAL)
 CONNECTION_NOT_FOUND: Final = ErrorEntry(
     404,
     "connectivity:connection.notfound",
     "The Connection with ID '{0}' could not be found or requester had insufficient permissions to access it.",
-    _CHECK.format("Connection"),
+    CHECK_ID.format("Connection"),
 )
 CONNECTION_REVISION_NOT_FOUND: Final = ErrorEntry(
     404,
     "connectivity:connection.history.notfound",
     "The Connection with ID '{0}' at revision '{1}' could not be found or requester had insufficient permissions to"
     " access it.",
-    _HISTORY.format("Connection"),
+    CHECK_HISTORY.format("Connection"),
 )
 CONNECTION_TIMESTAMP_NOT_FOUND: Final = ErrorEntry(
     404,
     "connectivity:connection.history.notfound",
     "The Connection with ID '{0}' at timestamp '{1}' could not be found or requester had insufficient permissions to"
     " access it.",
-    _HISTORY.format("Connection"),
+    CHECK_HISTORY.format("Connection"),
 )
 
 
@@ -741,16 +330,9 @@ def wrong_type(value: str, pointer: str, expected: str) -> DittoError:
     return JSON_INVALID.of(f"Value <{short}> for <{pointer}> is not of type <{expected}>!")
 
 
-def too_large(size: int, limit: int, is_policy: bool = False) -> DittoError:
-    """A thing or a policy whose compact text has more bytes than allowed (413)."""
-    entry: ErrorEntry = POLICY_TOO_LARGE if is_policy else THING_TOO_LARGE
+def too_large(entry: ErrorEntry, size: int, limit: int) -> DittoError:
+    """The error about a thing or a policy whose compact text has more bytes than allowed (413)."""
     return entry.of(_kilobytes(size), _kilobytes(limit))
-
-
-def payload_invalid(text: str, details: dict[str, list[str]]) -> DittoError:
-    error = _PAYLOAD_INVALID.of(description=text)
-    error.details = details
-    return error
 
 
 def _kilobytes(size: int) -> str:

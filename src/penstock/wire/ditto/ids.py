@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from penstock.wire.ditto.errors import POLICY_ID_INVALID, THING_ID_INVALID
+from penstock.wire.ditto.policy_errors import POLICY_ID_INVALID
+from penstock.wire.ditto.thing_errors import THING_ID_INVALID
 
 # Characters of a whole identifier.
 MAX_LENGTH = 256

@@ -20,7 +20,6 @@ from penstock.wire.ditto.errors import (
     MESSAGE_SUBJECT_INVALID,
     MESSAGE_TOO_LARGE,
     STATUS_INVALID,
-    THING_ID_INVALID,
     UNKNOWN_PATH,
     UNKNOWN_TOPIC,
     UNSUPPORTED_SIGNAL,
@@ -29,6 +28,7 @@ from penstock.wire.ditto.ids import EntityId, entity_id
 from penstock.wire.ditto.kinds import COMMANDS, EVENTS, Action, EntityGroup
 from penstock.wire.ditto.pointer import Pointer, unescape
 from penstock.wire.ditto.resource import parse_resource
+from penstock.wire.ditto.thing_errors import THING_ID_INVALID
 from penstock.wire.ditto.topic import Criterion, TopicChannel
 
 # Bytes of a message's value.

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Final
 
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.errors import MERGE_INVALID, DittoError, shown
+from penstock.wire.ditto.errors import DittoError, shown
 from penstock.wire.ditto.pointer import Absent
+from penstock.wire.ditto.thing_errors import MERGE_INVALID
 
 _KEY = re.compile(r"\{\{\s*(?:~(.*)~|/(.*)/)\s*\}\}", re.DOTALL)
 

@@ -11,10 +11,11 @@ from enum import StrEnum
 
 from penstock.wire.ditto.definition import check_definition
 from penstock.wire.ditto.document import Json, expect, text_of
-from penstock.wire.ditto.errors import FIELD_MISSING, LABEL_INVALID, UNKNOWN_PATH, DittoError, wrong_type
+from penstock.wire.ditto.errors import FIELD_MISSING, UNKNOWN_PATH, DittoError, wrong_type
 from penstock.wire.ditto.ids import parse_policy_id, parse_thing_id
 from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.pointer import Pointer, check_key, check_keys, parse_pointer, print_pointer
+from penstock.wire.ditto.policy_errors import LABEL_INVALID
 from penstock.wire.ditto.subject import check_subject
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import UnsetType
 
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.errors import PLACEHOLDER_UNKNOWN
+from penstock.wire.ditto.policy_errors import PLACEHOLDER_UNKNOWN
 from penstock.wire.ditto.resource import Part, Resource
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}|\$\{\s*([^{}]*?)\s*\}")

@@ -12,19 +12,13 @@ from msgspec import UNSET, Raw
 
 from penstock.wire.ditto.document import MAX_LONG, Json, expect, expect_long, text_of
 from penstock.wire.ditto.envelope import Envelope, Headers, answer_headers
-from penstock.wire.ditto.errors import (
-    FIELD_MISSING,
-    POLICY_ID_INVALID,
-    THING_ID_INVALID,
-    UNKNOWN_PATH,
-    UNKNOWN_TOPIC,
-    DittoError,
-    wrong_type,
-)
+from penstock.wire.ditto.errors import FIELD_MISSING, UNKNOWN_PATH, UNKNOWN_TOPIC, DittoError, wrong_type
 from penstock.wire.ditto.ids import entity_id
 from penstock.wire.ditto.instant import parse_instant, print_instant
 from penstock.wire.ditto.kinds import EntityGroup
+from penstock.wire.ditto.policy_errors import POLICY_ID_INVALID
 from penstock.wire.ditto.ranges import HistoryRange
+from penstock.wire.ditto.thing_errors import THING_ID_INVALID
 from penstock.wire.ditto.topic import Criterion, StreamingAction, Topic
 from penstock.wire.ditto.unsupported import check_headers, check_no_thing
 

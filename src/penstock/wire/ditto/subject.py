@@ -12,8 +12,9 @@ from typing import Final
 
 from penstock.wire.ditto.acks import labels_in
 from penstock.wire.ditto.document import Json, expect, text_of
-from penstock.wire.ditto.errors import SUBJECT_ANNOUNCEMENT_INVALID, SUBJECT_EXPIRY_INVALID, UNKNOWN_PATH
+from penstock.wire.ditto.errors import UNKNOWN_PATH
 from penstock.wire.ditto.instant import parse_instant
+from penstock.wire.ditto.policy_errors import SUBJECT_ANNOUNCEMENT_INVALID, SUBJECT_EXPIRY_INVALID
 
 _DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h)", re.ASCII)
 _MICROS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}

@@ -15,12 +15,7 @@ from enum import Enum
 
 from penstock.wire.ditto.document import MAX_LONG, Json
 from penstock.wire.ditto.envelope import Headers
-from penstock.wire.ditto.errors import (
-    HISTORY_ERRORS,
-    TOO_MANY_REQUESTS,
-    DittoError,
-    SubscriptionErrors,
-)
+from penstock.wire.ditto.errors import HISTORY_ERRORS, TOO_MANY_REQUESTS, DittoError, SubscriptionErrors
 from penstock.wire.ditto.ranges import HistoryRange
 from penstock.wire.ditto.search import SearchSubscribe, Selection
 from penstock.wire.ditto.streaming import (

@@ -14,18 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from penstock.wire.ditto.document import Json, decode, encode, expect
 from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, Envelope, Headers, answer_headers
-from penstock.wire.ditto.errors import (
-    FIELD_MISSING,
-    MERGE_INVALID,
-    POLICY_ID_IN_MESSAGE,
-    POLICY_ID_INVALID,
-    THING_ID_IN_MESSAGE,
-    THING_ID_INVALID,
-    UNKNOWN_PATH,
-    UNKNOWN_TOPIC,
-    UNSUPPORTED_SIGNAL,
-    wrong_type,
-)
+from penstock.wire.ditto.errors import FIELD_MISSING, UNKNOWN_PATH, UNKNOWN_TOPIC, UNSUPPORTED_SIGNAL, wrong_type
 from penstock.wire.ditto.fields import Fields, parse_fields
 from penstock.wire.ditto.ids import EntityId, entity_id, parse_thing_id
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
@@ -34,9 +23,11 @@ from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.migration import parse_migration
 from penstock.wire.ditto.patch_keys import check_pattern_keys
 from penstock.wire.ditto.pointer import parse_pointer, put
+from penstock.wire.ditto.policy_errors import POLICY_ID_IN_MESSAGE, POLICY_ID_INVALID
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.resource import Part, Resource, check_value, parse_resource
 from penstock.wire.ditto.rql import Query
+from penstock.wire.ditto.thing_errors import MERGE_INVALID, THING_ID_IN_MESSAGE, THING_ID_INVALID
 from penstock.wire.ditto.topic import Criterion, Topic, TopicChannel
 from penstock.wire.ditto.unsupported import (
     check_headers,
