@@ -96,6 +96,25 @@ def test_of_streams_that_have_become_one_nothing_is_left_but_that_one() -> None:
         gc.enable()
 
 
+def test_what_was_a_clients_own_stream_reaches_nobody_once_others_read_it() -> None:
+    company = Company(2)
+    streams = [session.own() for session in company.sessions]
+    company.settle()
+    assert company.listening == 1
+    for stream in streams:
+        stream.tell(b"MSGDONE,*,1,\r\n")
+        stream.limit(0.001)
+        stream.flush()
+        stream.remove(1)
+        stream.end()
+    company.harness.turn()
+    assert company.take() == [[], []]
+    company.publish()
+    first, second = company.take()
+    assert len(first) == 1
+    assert second == first
+
+
 def alive() -> Counter[type]:
     kinds = (OwnStream, SharedStream, Outbox, MergeLane)
     return Counter(type(thing) for thing in gc.get_objects() if type(thing) in kinds)

@@ -131,7 +131,7 @@ class OwnStream(Stream):
 
     def __init__(self, client: Session, connection: Connection, lanes: Lanes, outbox: Outbox, log: RecoveryLog) -> None:
         super().__init__(lanes, outbox)
-        # None when the session has ended.
+        # None when the session has ended, or has a share of another stream.
         self._client: Session | None = client
         self._connection = connection
         self._budget: Budget | None = None
@@ -302,8 +302,13 @@ class OwnStream(Stream):
         return self._share(stream)
 
     def _share(self, stream: SharedStream) -> Share:
-        assert self._client is not None
-        return Share(self._client, self._connection, stream, self.log, stream.log.sent)
+        """What the client has from now on. Whoever still knows this stream can reach nobody through it."""
+        client = self._client
+        assert client is not None
+        share = Share(client, self._connection, stream, self.log, stream.log.sent)
+        self._client, self._lanes, self._outbox = None, {}, Outbox(client.kernel)
+        self.log = self.log.blank()
+        return share
 
     def end(self) -> None:
         """The session has ended."""
