@@ -176,7 +176,7 @@ class Exchange:
         connection, begun = self._connection, self._begun
         self.connection_lost()
         if begun:
-            connection.abort()
+            connection.cut()
         else:
             connection.refuse(error)
 

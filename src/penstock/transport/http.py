@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
-from os import write
+from collections.abc import Iterable
 from typing import Protocol, cast
 
 from penstock.log import get
@@ -17,12 +16,13 @@ from penstock.transport.answers import BODILESS, NO_CACHE, TEXT, compress_if_wor
 from penstock.transport.closing import close_gently
 from penstock.transport.departure import depart
 from penstock.transport.entrance import Entrance
+from penstock.transport.outlet import OutletProtocol
 from penstock.transport.parcel import Parcel
 from penstock.transport.peer import principal_of
 from penstock.transport.port import HttpPort
 from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low, socket_of
 from penstock.transport.proxies import NamedClient
-from penstock.transport.secured import below, seal_of
+from penstock.transport.secured import seal_of
 from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
 from penstock.wire.resending import Beginning, request_bytes
 
@@ -56,10 +56,11 @@ class Answering(Protocol):
     def connection_lost(self) -> None: ...
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(OutletProtocol):
     """Requests are answered one at a time; those that follow wait, and reading stops when too many do."""
 
     def __init__(self, port: HttpPort, entrance: Entrance, client: NamedClient | HttpError | None) -> None:
+        super().__init__()
         self.http_port = port
         # The listener by which it has come.
         self.entrance = entrance
@@ -74,7 +75,6 @@ class HttpConnection(asyncio.Protocol):
         # its request is answered.
         self._is_shared = False
         self.lost = False
-        self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._parser = RequestParser(port.config.limits.header_limit, port.max_body, port.hands_out_early)
         self._waiting: deque[HttpRequest] = deque()
         # Kept only where the connection may be handed over before it is complete.
@@ -93,9 +93,8 @@ class HttpConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_is_for_reading = False
         self._patience: Patience | None = None
-        # The socket's descriptor, for streams, and what makes bytes ready for it; -1 if it must not be used any more.
+        # The socket's descriptor, for streams; -1 if it must not be used any more.
         self._outlet = UNKNOWN
-        self.seal: Callable[[bytes], bytes] | None = None
 
     @property
     def is_from_proxy(self) -> bool:
@@ -169,7 +168,7 @@ class HttpConnection(asyncio.Protocol):
             except HttpError:
                 self._closing = True
         if self._closing:
-            self.abort()
+            self.cut()
         return not self._closing
 
     def _uncount(self) -> None:
@@ -259,7 +258,7 @@ class HttpConnection(asyncio.Protocol):
     def _limit_answer(self) -> None:
         """A client that is gone looks like one that only closed its sending side: no answer may take for ever."""
         millis = self.http_port.config.limits.read_timeout_millis
-        self._timer = asyncio.get_running_loop().call_later(millis / 1000, self.abort)
+        self._timer = asyncio.get_running_loop().call_later(millis / 1000, self.cut)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = True
@@ -328,18 +327,9 @@ class HttpConnection(asyncio.Protocol):
             return
         outlet = self.outlet
         if outlet < 0:
-            self._write_by(self.transport, data)
-            return
-        if self.seal is not None:
-            data = self.seal(data)
-        try:
-            # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
-            sent = write(outlet, data)
-        except OSError:
-            # The transport will notice it itself, and handle it.
-            sent = 0
-        if sent < len(data):
-            self.write_rest(data[sent:])
+            self.write_behind(data)
+        else:
+            self.write_past(outlet, data)
 
     @property
     def outlet(self) -> int:
@@ -348,19 +338,6 @@ class HttpConnection(asyncio.Protocol):
             self._outlet = socket_of(self.transport)
             self.seal = seal_of(self.transport)
         return -1 if self.lost or self.choked or self._closing else self._outlet
-
-    def write_rest(self, data: bytes) -> None:
-        """Have the transport write what the socket has not taken of what was made ready for it. Never raises."""
-        self._write_by(below(self.transport), data)
-
-    def _write_by(self, transport: asyncio.Transport, data: bytes) -> None:
-        try:
-            if not transport.is_closing():
-                transport.write(data)
-        except Exception:
-            # An error on one connection must not keep the others from writing.
-            log.exception("connection failed while writing")
-            self.abort()
 
     def common_headers(self, request: HttpRequest | None) -> list[tuple[str, str]]:
         headers = {} if request is None else request.headers
@@ -449,7 +426,7 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._timer = close_gently(self.transport, self.http_port.config.limits.write_timeout_millis / 1000)
 
-    def abort(self) -> None:
+    def cut(self) -> None:
         if not self.lost:
             # The descriptor may be reused for another connection as soon as the socket is closed.
             self._outlet = -1

@@ -167,7 +167,7 @@ class HttpPort:
         # The oldest, not the newest: a peer that only holds connections open must not keep others out.
         oldest = next(iter(self.idle))
         self.forget(oldest)
-        oldest.abort()
+        oldest.cut()
         return True
 
     def has_room_for(self, address: str) -> bool:

@@ -7,24 +7,21 @@ built in `wire.websocket`. Read next: `[limits]` in docs/configuration.md. Speci
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from os import write
+from collections.abc import Iterable
 
-from penstock.log import get
 from penstock.transport.closing import close_gently
 from penstock.transport.departure import depart
 from penstock.transport.http import HttpConnection
 from penstock.transport.origins import allows
+from penstock.transport.outlet import OutletProtocol
 from penstock.transport.parcel import Parcel
 from penstock.transport.peer import principal_of
 from penstock.transport.port import HttpPort
 from penstock.transport.pressure import Patience, socket_of
-from penstock.transport.secured import below, seal_of
+from penstock.transport.secured import seal_of
 from penstock.wire import websocket
 from penstock.wire.http1 import HttpError, HttpRequest
 from penstock.wire.websocket import Acceptance, FrameReader, client_message
-
-log = get(__name__)
 
 # Why a socket is closed. RFC 6455, section 7.4.1.
 NORMAL = 1000
@@ -55,7 +52,7 @@ def handshake(
     return websocket.accept(request, subprotocol, may_compress)
 
 
-class WebSocket(asyncio.Protocol):
+class WebSocket(OutletProtocol):
     """Made for a connection with a valid handshake; `start` takes the connection over."""
 
     __slots__ = (
@@ -75,8 +72,6 @@ class WebSocket(asyncio.Protocol):
         "http_port",
         "lost",
         "outlet",
-        "seal",
-        "transport",
     )
 
     # Bytes that may wait to be sent before the door is told; 0 if the door can hold and merge what is to be sent.
@@ -90,6 +85,7 @@ class WebSocket(asyncio.Protocol):
 
     def __init__(self, connection: HttpConnection, acceptance: Acceptance, max_message: int) -> None:
         """`max_message` is in bytes; a longer one closes the socket."""
+        super().__init__()
         self.http_port = connection.http_port
         self.transport = connection.transport
         self.address = connection.address
@@ -109,8 +105,7 @@ class WebSocket(asyncio.Protocol):
         self._socket = -1 if self.high_water else socket_of(self.transport)
         # The same as long as whole frames may be written to it at any time, by whoever has many sockets to write to.
         self.outlet = self._socket
-        # What makes frames ready for the socket; None if they go out as they are.
-        self.seal: Callable[[bytes], bytes] | None = seal_of(self.transport)
+        self.seal = seal_of(self.transport)
         self._timer: asyncio.TimerHandle | None = None
         self._patience: Patience | None = None
 
@@ -324,31 +319,9 @@ class WebSocket(asyncio.Protocol):
         """Write whole frames, while the socket is open. Never raises."""
         # Not while the transport has something to write.
         if self._socket < 0 or self._patience is not None:
-            self._write_by(self.transport, frames)
-            return
-        if self.seal is not None:
-            frames = self.seal(frames)
-        try:
-            # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
-            sent = write(self._socket, frames)
-        except OSError:
-            # The transport will notice it itself, and handle it.
-            sent = 0
-        if sent < len(frames):
-            self.write_rest(frames[sent:])
-
-    def write_rest(self, data: bytes) -> None:
-        """Have the transport write what the socket has not taken of what was made ready for it. Never raises."""
-        self._write_by(below(self.transport), data)
-
-    def _write_by(self, transport: asyncio.Transport, data: bytes) -> None:
-        try:
-            if not transport.is_closing():
-                transport.write(data)
-        except Exception:
-            # An error on one connection must not keep the others from writing.
-            log.exception("connection failed while writing")
-            self.cut()
+            self.write_behind(frames)
+        else:
+            self.write_past(self._socket, frames)
 
     # -- to a neighbour -------------------------------------------------------------------------------------------
 

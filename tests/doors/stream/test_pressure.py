@@ -257,7 +257,7 @@ def test_no_chunk_is_written_to_a_socket_that_is_gone(server: BackgroundServer) 
             assert isinstance(connection, StreamConnection)
             server.call(connection.write_now, b"1\r\n\n\r\n")
             number = connection.transport.get_extra_info("socket").fileno()
-            server.call(connection.abort)
+            server.call(connection.cut)
             while not server.call(lambda: connection.lost):
                 pass
         again = fcntl.fcntl(ours, fcntl.F_DUPFD, number)

@@ -93,7 +93,7 @@ class FileResponse:
                 await self._send(file, file_part(request.headers, file.etag, file.modified, file.size))
             except OSError as error:
                 log.error("page cannot be read", path=request.path, reason=str(error))
-                self._connection.abort()
+                self._connection.cut()
             finally:
                 file.close()
 
@@ -128,7 +128,7 @@ class FileResponse:
             out = piece = await self._on_thread(partial(file.read, min(rest, PIECE_BYTES)))
             if not piece:
                 # It has become shorter: what the head has said cannot be kept.
-                connection.abort()
+                connection.cut()
                 return
 
     def _has_gone(self) -> bool:

@@ -196,7 +196,7 @@ class HttpResponse:
     def cut(self) -> None:
         """Abort the connection; the session is told of its loss in the usual way."""
         self.outlet = -1
-        self._connection.abort()
+        self._connection.cut()
 
     def _flush_later(self) -> None:
         if not self._queued:
