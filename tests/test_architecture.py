@@ -6,12 +6,18 @@ To write the table of rooms again after a change: `python -m tests.test_architec
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
 import grimp
+
+from penstock.cluster.local import LocalHub
+from penstock.config import load
+from penstock.server import Server
+from penstock.services.cluster.hub import HubPart
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
@@ -51,6 +57,17 @@ SAME_MEANING = {
 _ROW = re.compile(r"^\| (`[^|]+) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 _CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 _STOP = re.compile(r"`((?:\w+/)+\w+\.py)(?::([\w.]+))?`")
+_LIST = re.compile(r"^1\. .*?(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)
+
+# Stops that the code of those before them does not name, and what is in between.
+_INDIRECT = {
+    "doors/stream/turns.py:Turns.run": "the event loop",
+    "adapters/things/adapter.py:ThingsAdapter": "the listeners of the twins",
+    "doors/tlex/door.py:TlexDoor._run_turn": "the event loop",
+    "transport/asgi.py:Exchange": "the network",
+    "adapters/ingest/batch_routes.py:batch_routes": "the routes of the application",
+    "adapters/ingest/adapter.py:IngestAdapter._take_batch": "what the adapter has given to its batches",
+}
 
 
 def room(module: str) -> str:
@@ -103,15 +120,44 @@ def definitions(file: Path) -> dict[str, ast.stmt]:
     return found
 
 
+def file_of(stop: str) -> Path:
+    return (ROOT if stop.startswith("tests/") else SOURCE) / stop
+
+
 def test_the_walks_lead_through_code_that_is_there() -> None:
     stops = _STOP.findall(PAGE.read_text("utf-8"))
     assert len(stops) > 50
     wrong = []
     for name, place in stops:
-        file = (ROOT if name.startswith("tests/") else SOURCE) / name
+        file = file_of(name)
         if not file.exists() or (place and place not in definitions(file)):
             wrong.append(f"{name}:{place}")
     assert wrong == []
+
+
+def test_each_stop_of_a_walk_is_named_in_the_code_of_a_stop_before_it() -> None:
+    section = PAGE.read_text("utf-8").split("## Five walks")[1].split("\n## ")[0]
+    walks = [_STOP.findall(walk) for walk in _LIST.findall(section)]
+    assert len(walks) == 5
+    unreachable = set()
+    for (first, _), *stops in walks:
+        passed = file_of(first).read_text("utf-8")
+        for name, place in stops:
+            known_as = place.rpartition(".")[2] if place else Path(name).stem
+            if not re.search(rf"\b{known_as}\b", passed):
+                unreachable.add(f"{name}:{place}")
+            passed += file_of(name).read_text("utf-8")
+    assert unreachable == set(_INDIRECT)
+
+
+def test_the_page_says_in_which_order_services_open() -> None:
+    async def services() -> list[str]:
+        config = load(None, {"log.level": "error"}).config
+        return [service.name for service in Server(config, [], hub=HubPart(LocalHub(Path()), 1))._stack.services]
+
+    sentence = re.search(r"They open in this order: ([^.]*)\.", PAGE.read_text("utf-8"))
+    assert sentence is not None
+    assert re.findall(r"`([^`]+)`", sentence[1]) == asyncio.run(services())
 
 
 def test_no_two_public_classes_have_one_name_and_different_meanings() -> None:
