@@ -1,28 +1,34 @@
 """A metadata adapter as the kernel's authority and message handler: whatever goes wrong in it becomes a refusal.
 
-Threads and timeouts are in `calls`, how many calls a session may have in `session_calls`. Calls about a session run
-concurrently; but its first is `new_session` and its last `session_closed`, and those about the beginning and the end of
-one subscription come in order.
+Threads and timeouts are in `calls`, how many calls a session may have in `session_calls`, what is asked about a
+subscription in `questions`. Calls about a session run concurrently; but its first is `new_session` and its last
+`session_closed`, and those about the beginning and the end of one subscription come in order.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 
 from penstock.adapters.api import AdapterSet, MetadataAdapter
 from penstock.adapters.call_tally import CallTally
 from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks, overrides
-from penstock.adapters.customizing import GuardedCustomizer
 from penstock.adapters.faults import CONTAINED
 from penstock.adapters.inside import InsideAdapter
+from penstock.adapters.questions import (
+    DECISIONS,
+    AdapterQuestions,
+    Questions,
+    answered,
+    answered_one_by_one,
+    wrong_type,
+)
 from penstock.adapters.server import is_limit
 from penstock.adapters.session_calls import SessionCalls
-from penstock.kernel.alike import MAX_KEPT, shared_admission, shared_grant, shared_item, shared_name
+from penstock.kernel.alike import shared_admission
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
@@ -30,13 +36,10 @@ from penstock.kernel.ports import (
     Admission,
     AttendedSession,
     ClientFacts,
-    Customizer,
     DeviceFacts,
-    Event,
     Grant,
     Limits,
     PushFacts,
-    Selector,
     SessionFacts,
     Statistics,
     SubscriptionFacts,
@@ -49,54 +52,6 @@ log = get(__name__)
 # Outcome of a message whose handling raised something unforeseen, and of one the adapter refused without a code.
 MESSAGE_ERROR = 35
 MESSAGE_REFUSED = 34
-
-
-class GuardedSelector:
-    """A metadata adapter's selector; an event on which it raises does not pass, and other subscribers still get it."""
-
-    def __init__(self, adapter_set: str, name: str, selector: Selector) -> None:
-        self._adapter_set = adapter_set
-        self._name = name
-        self._selector = selector
-
-    def __call__(self, event: Event) -> bool:
-        try:
-            with CONTAINED:
-                return bool(self._selector(event))
-        except Exception:
-            log.exception("selector failed", adapter_set=self._adapter_set, selector=self._name)
-            return False
-
-
-def guarded(adapter_set: str, name: str, selector: Selector) -> Selector:
-    """One guard for all subscriptions with the same selector: they share what is encoded for them."""
-    try:
-        return _shared_guard(adapter_set, name, selector)
-    except TypeError:
-        # A selector that is not hashable is not shared.
-        return GuardedSelector(adapter_set, name, selector)
-
-
-@lru_cache(MAX_KEPT)
-def _shared_guard(adapter_set: str, name: str, selector: Selector) -> Selector:
-    return GuardedSelector(adapter_set, name, selector)
-
-
-# What is asked of a metadata adapter about a subscription: method and arguments in, its answer back.
-Questions = Generator[tuple[Callable[..., Any], tuple[Any, ...]], Any, Any]
-
-# Those that are asked once for a subscription or for each of its items.
-DECISIONS = (
-    "items",
-    "fields",
-    "allows_mode",
-    "max_frequency",
-    "max_buffer_size",
-    "snapshot_length",
-    "prefilter_frequency",
-    "selector",
-    "customizer",
-)
 
 
 # Those that are asked before a session is opened.
@@ -119,6 +74,7 @@ class SetAuthority:
             if isinstance(adapter, InsideAdapter) and adapter.decides
         }
         self._tasks = Tasks()
+        self._questions = AdapterQuestions(adapter_set.name, metadata)
         self._resolves = self._overrides("resolve")
         self._answer_all = self._manner()
         self._follows_subscriptions = self._overrides("subscribed") or self._overrides("unsubscribed")
@@ -142,15 +98,15 @@ class SetAuthority:
         if self._decides_at_once():
             return self._now
         if any(asyncio.iscoroutinefunction(getattr(self._metadata, name)) for name in DECISIONS):
-            return self._one_by_one
+            return partial(answered_one_by_one, call=self._caller.call)
         # All of them in one go: there may be thousands of items.
-        return partial(self._caller.run, _answered)
+        return partial(self._caller.run, answered)
 
     def _decides_at_once(self) -> bool:
         return all(self._caller.returns_at_once(name) for name in DECISIONS)
 
     async def _now(self, questions: Questions) -> Any:
-        return self._caller.call_at_once(_answered, questions)
+        return self._caller.call_at_once(answered, questions)
 
     @property
     def calls(self) -> CallTally:
@@ -244,7 +200,7 @@ class SetAuthority:
 
     def _checked_admission(self, admission: object) -> Admission:
         if not isinstance(admission, Admission):
-            raise self._wrong("authenticate", admission)
+            raise wrong_type(self._name, "authenticate", admission)
         self._check_open()
         return admission
 
@@ -252,21 +208,12 @@ class SetAuthority:
         if self.retired:
             raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {self._name[:60]}")
 
-    def _wrong(self, call: str, returned: object) -> Refusal:
-        log.error(
-            "metadata adapter returned a wrong type",
-            adapter_set=self._name,
-            call=call,
-            returned=type(returned).__name__,
-        )
-        return Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request")
-
     async def welcome(self, session: AttendedSession) -> None:
         self._sessions[session.id] = session
         if self._overrides("new_session"):
             time_to_live = await self._guarded("new_session", self._about(session, "new_session", _facts(session)))
             if time_to_live is not None and not isinstance(time_to_live, int | float):
-                raise self._wrong("new_session", time_to_live)
+                raise wrong_type(self._name, "new_session", time_to_live)
             if time_to_live is not None and not session.closed:
                 session.end_after(time_to_live)
         self._count(session)
@@ -347,21 +294,14 @@ class SetAuthority:
         answer = (
             self._caller.call("resolve", session, wish)
             if self._resolves
-            else self._answer_all(self._questions(session, wish))
+            else self._answer_all(self._questions.of_subscription(session, wish))
         )
         grant = await self._guarded("about a subscription", answer, Reason.AUTHORITY_ERROR)
         if not isinstance(grant, Grant):
-            raise self._wrong("resolve", grant)
+            raise wrong_type(self._name, "resolve", grant)
         if self._resolves and any(granted.customizer is not None for granted in grant.items):
-            grant = self._with_guards(grant, Mode(wish.mode))
+            grant = self._questions.guard(grant, Mode(wish.mode))
         return grant
-
-    def _with_guards(self, grant: Grant, mode: Mode) -> Grant:
-        """What an adapter that answers all in one go has granted, its customizers guarded like those of others."""
-        items = [
-            replace(item, customizer=self._guarded_customizer(item.customizer, item.name, mode)) for item in grant.items
-        ]
-        return replace(grant, items=tuple(items))
 
     def resolve_at_once(self, session: AttendedSession, number: int, wish: Wish) -> Grant | None:
         """The same as `resolve`, for an adapter that answers at once and need not be told; else None."""
@@ -371,7 +311,7 @@ class SetAuthority:
             return None
         facts = self._check_known(session)
         try:
-            grant: Grant = self._caller.call_at_once(_answered, self._questions(facts, wish))
+            grant: Grant = self._caller.call_at_once(answered, self._questions.of_subscription(facts, wish))
         except Exception as error:
             raise self._refusal("about a subscription", error, Reason.AUTHORITY_ERROR) from None
         return grant
@@ -419,52 +359,6 @@ class SetAuthority:
             if self._overrides("unsubscribed"):
                 await self._tell("unsubscribed", facts, subscription, ())
             self._check_known(session)
-
-    def _questions(self, session: SessionFacts, wish: Wish) -> Questions:
-        metadata, data_adapter, mode = self._metadata, wish.data_adapter, Mode(wish.mode)
-        items = yield metadata.items, (session, data_adapter, wish.group)
-        fields = yield metadata.fields, (session, data_adapter, wish.group, wish.schema)
-        if not fields:
-            raise Refusal(Reason.SCHEMA, "The schema has no fields")
-        granted = []
-        customizes = self._overrides("customizer")
-        for item in items:
-            name = shared_name(str(item))
-            if not (yield metadata.allows_mode, (session, data_adapter, name, mode)):
-                raise Refusal(Reason.MODE, f"Mode {mode.value} is not supported for item {name[:60]}")
-            item_grant = shared_item(
-                name,
-                (yield metadata.max_frequency, (session, data_adapter, name)),
-                (yield metadata.max_buffer_size, (session, data_adapter, name)),
-                (yield metadata.snapshot_length, (data_adapter, name)),
-                (yield metadata.prefilter_frequency, (data_adapter, name)),
-            )
-            if customizes:
-                customizer = yield metadata.customizer, (session, data_adapter, name, mode)
-                item_grant = replace(item_grant, customizer=self._guarded_customizer(customizer, name, mode))
-            granted.append(item_grant)
-        chosen: Selector | None = None
-        if wish.selector is not None:
-            selector = yield metadata.selector, (session, data_adapter, wish.selector)
-            chosen = guarded(self._name, wish.selector, selector)
-        names = tuple([shared_name(str(field)) for field in fields])
-        return (Grant if customizes else shared_grant)(tuple(granted), names, chosen)
-
-    def _guarded_customizer(self, customizer: Any, item: str, mode: Mode) -> Customizer | None:
-        if customizer is None or isinstance(customizer, GuardedCustomizer):
-            return customizer
-        if not callable(customizer):
-            raise self._wrong("customizer", customizer)
-        return GuardedCustomizer(self._name, item, mode, customizer)
-
-    async def _one_by_one(self, questions: Questions) -> Any:
-        answer: Any = None
-        while True:
-            try:
-                method, arguments = questions.send(answer)
-            except StopIteration as end:
-                return end.value
-            answer = await self._caller.call(method.__name__, *arguments)
 
     def subscription_closed(
         self, session: AttendedSession, number: int, grant: Grant, statistics: Sequence[Statistics]
@@ -514,7 +408,7 @@ class SetAuthority:
             return None
         facts = self._check_known(session)
         try:
-            limits = self._caller.call_at_once(_answered, self._frequency_questions(facts, data_adapter, items))
+            limits = self._caller.call_at_once(answered, self._questions.of_frequencies(facts, data_adapter, items))
         except Exception as error:
             raise self._refusal("max_frequency", error, Reason.AUTHORITY_ERROR) from None
         return self._checked("max_frequency", limits, len(items))
@@ -529,21 +423,15 @@ class SetAuthority:
         facts = self._check_known(session)
         if self._resolves:
             return await self._caller.call("resolve_frequencies", facts, data_adapter, tuple(items))
-        return await self._answer_all(self._frequency_questions(facts, data_adapter, items))
-
-    def _frequency_questions(self, session: SessionFacts, data_adapter: str, items: Sequence[str]) -> Questions:
-        limits = []
-        for item in items:
-            limits.append((yield self._metadata.max_frequency, (session, data_adapter, item)))
-        return tuple(limits)
+        return await self._answer_all(self._questions.of_frequencies(facts, data_adapter, items))
 
     def _checked(self, call: str, limits: Any, count: int) -> Limits:
         """Limits of an adapter, which may be anything; raises a Refusal."""
         if not isinstance(limits, Sequence) or len(limits) != count:
-            raise self._wrong(call, limits)
+            raise wrong_type(self._name, call, limits)
         for limit in limits:
             if limit is not None and not is_limit(limit):
-                raise self._wrong(call, limit)
+                raise wrong_type(self._name, call, limit)
         return tuple(limits)
 
     # -- push notifications ---------------------------------------------------------------------------------------
@@ -598,14 +486,3 @@ def _facts(session: AttendedSession) -> SessionFacts:
 def _limited(bandwidth: Any, manages: Any) -> Admission:
     """What an adapter has decided that leaves it to `max_bandwidth` and the like."""
     return shared_admission(Admission(bandwidth, manages, reexamines_bandwidth=True))
-
-
-def _answered(questions: Questions) -> Any:
-    """Ask all questions here and now."""
-    answer: Any = None
-    while True:
-        try:
-            method, arguments = questions.send(answer)
-        except StopIteration as end:
-            return end.value
-        answer = method(*arguments)

@@ -1,6 +1,6 @@
 """The guard around a metadata adapter's customizer: what it fails on is dropped, because its client must not see it.
 
-Not here: what becomes of the events (kernel/custom.py), when it is asked for (authority.py).
+Not here: what becomes of the events (kernel/custom.py), when it is asked for (questions.py).
 """
 
 from __future__ import annotations
