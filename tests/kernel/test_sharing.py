@@ -115,6 +115,22 @@ def test_what_was_a_clients_own_stream_reaches_nobody_once_others_read_it() -> N
     assert second == first
 
 
+@pytest.mark.parametrize("who", [0, 1, 2])
+def test_a_session_that_ends_while_it_shares_has_been_sent_what_it_was_sent(who: int) -> None:
+    company = Company(3)
+    for _ in range(4):
+        company.publish()
+    session = company.sessions[who]
+    session.notify(b"MSGDONE,*,1,\r\n")
+    company.settle()
+    company.publish()
+    before = session.figures()
+    assert before.updates == 6, "one when all began, four, and one after the settling"
+    assert before.bytes > 0
+    session.close(31, "")
+    assert session.figures() == before
+
+
 def alive() -> Counter[type]:
     kinds = (OwnStream, SharedStream, Outbox, MergeLane)
     return Counter(type(thing) for thing in gc.get_objects() if type(thing) in kinds)

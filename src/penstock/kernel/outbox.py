@@ -339,6 +339,12 @@ class Outbox(Timed):
         if other.dirty or self.lines:
             self.mark_dirty()
 
+    def blank(self) -> Outbox:
+        """One that has sent as much, and has nothing else in common with this one."""
+        blank = Outbox(self.kernel)
+        blank.updates, blank.bytes, blank.lost = self.updates, self.bytes, self.lost
+        return blank
+
     def empty(self) -> None:
         """Nothing that waits is sent any more; what waited in lanes has gone with them."""
         self.stop()

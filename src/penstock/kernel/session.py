@@ -545,7 +545,9 @@ class Session(Timed):
                 last_line = self.codec.end(code, "[Custom message skipped]")
             connection.end(last_line, close_socket)
         stream = self._stream
+        had = self.figures()
         own = self._stream = stream.leave() if isinstance(stream, Share) else stream
+        self._elsewhere = own.figures().since(had)
         for subscription in self._all():
             subscription.stop(own)
             self._tell_end(subscription)

@@ -306,7 +306,7 @@ class OwnStream(Stream):
         client = self._client
         assert client is not None
         share = Share(client, self._connection, stream, self.log, stream.log.sent)
-        self._client, self._lanes, self._outbox = None, {}, Outbox(client.kernel)
+        self._client, self._lanes, self._outbox = None, {}, self._outbox.blank()
         self.log = self.log.blank()
         return share
 
