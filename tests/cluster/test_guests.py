@@ -40,7 +40,14 @@ from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.testing import Harness, MemoryChannel
 from penstock.wire.fabric.calls import decode_body, encode_body
-from penstock.wire.tlcp.push import ActivatePush, DeactivatePush, ReconfigurePush, RegisterDevice, ResetBadge
+from penstock.wire.tlcp.push import (
+    ActivatePush,
+    DeactivatePush,
+    PushControl,
+    ReconfigurePush,
+    RegisterDevice,
+    ResetBadge,
+)
 from tests.cluster.link import Hub, Link
 
 CLIENT = ClientFacts(
@@ -129,26 +136,27 @@ class HandDesk:
     def adopt(self, session: AttendedSession, device: str) -> None:
         self.adopted.append((session.id, device))
 
-    async def register(self, session: AttendedSession, request: RegisterDevice) -> tuple[str, str]:
-        self.heard.append(request)
-        return "device", "PUSH"
-
-    async def reset_badge(self, session: AttendedSession, request: ResetBadge) -> None:
-        self.heard.append(request)
-        await self.release.wait()
-
-    async def activate(self, session: AttendedSession, request: ActivatePush) -> str:
-        if request.trigger == "bad":
+    async def carry_out(
+        self, session: AttendedSession, request: PushControl, answer: Callable[[Sequence[str]], None]
+    ) -> None:
+        if isinstance(request, ActivatePush) and request.trigger == "bad":
             raise PushRefusal(PushReason.TRIGGER, "not this trigger")
         self.heard.append(request)
-        return "subscription"
+        if isinstance(request, ResetBadge):
+            await self.release.wait()
+        answer(TOLD.get(type(request), ()))
 
-    async def reconfigure(self, session: AttendedSession, request: ReconfigurePush) -> None:
-        self.heard.append(request)
 
-    async def deactivate(self, session: AttendedSession, request: DeactivatePush) -> Sequence[str]:
-        self.heard.append(request)
-        return ["one", "two"]
+# What requests are answered with.
+TOLD: dict[type, Sequence[str]] = {
+    RegisterDevice: ("device", "PUSH"),
+    ActivatePush: ("subscription",),
+    DeactivatePush: ("one", "two"),
+}
+
+
+def _unheard(told: Sequence[str]) -> None:
+    """What is answered does not matter."""
 
 
 class World:
@@ -639,7 +647,7 @@ def test_another_hub_adopts_sessions_without_telling_its_adapter_and_knows_all_o
         session, channel = await edge.open()
         await edge.subscribe(session, 1)
         await edge.subscribe(session, 2, PlainWish("HAND", "silver", "x", "RAW"))
-        await edge.desk.register(session, RegisterDevice(session.id, "1", "Apple", "app", "token", None))
+        await edge.desk.carry_out(session, RegisterDevice(session.id, "1", "Apple", "app", "token", None), _unheard)
         world.replace_hub(Judge())
         await world.rest()
         assert world.judge.heard == []
@@ -722,7 +730,7 @@ def test_what_was_under_way_when_the_hub_was_lost_is_asked_again_or_its_end_is_u
         session.messages.submit(Message("a", None, 1, True), None)
         subscribing = asyncio.create_task(edge.subscribe(session, 1))
         opening = asyncio.create_task(edge.open("bob"))
-        pushing = asyncio.create_task(edge.desk.reset_badge(session, ResetBadge(session.id, "1", "device")))
+        pushing = asyncio.create_task(edge.desk.carry_out(session, ResetBadge(session.id, "1", "device"), _unheard))
         await world.rest()
         world.replace_hub(Judge())
         await world.rest()
@@ -860,12 +868,12 @@ def test_requests_about_push_notifications_reach_the_desk_as_they_are() -> None:
         )
         deactivate = DeactivatePush(session.id, "", "device", None, "ACTIVE")
         reset = ResetBadge(session.id, "", "device")
-        assert await edge.desk.register(session, register) == ("device", "PUSH")
-        assert await edge.desk.activate(session, activate) == "subscription"
-        await edge.desk.reconfigure(session, reconfigure)
-        assert await edge.desk.deactivate(session, deactivate) == ["one", "two"]
-        await edge.desk.reset_badge(session, reset)
-        assert desk.heard == [register, activate, reconfigure, deactivate, reset]
+        requests: list[PushControl] = [register, activate, reconfigure, deactivate, reset]
+        told: list[Sequence[str]] = []
+        for request in requests:
+            await edge.desk.carry_out(session, request, told.append)
+        assert desk.heard == requests
+        assert told == [["device", "PUSH"], ["subscription"], [], ["one", "two"], []]
 
     play(scene)
 
@@ -876,7 +884,7 @@ def test_a_refusal_of_the_desk_keeps_its_reason() -> None:
         session, _ = await edge.open()
         bad = ActivatePush(session.id, "1", "d", None, 3, "HAND", "gold", "x", "MERGE", None, None, "{}", "bad", False)
         with pytest.raises(PushRefusal, match="not this trigger") as raised:
-            await edge.desk.activate(session, bad)
+            await edge.desk.carry_out(session, bad, _unheard)
         assert raised.value.reason is PushReason.TRIGGER
 
     play(scene)
@@ -887,7 +895,7 @@ def test_a_hub_without_push_notifications_says_so() -> None:
         edge = World().edge("e1")
         session, _ = await edge.open()
         with pytest.raises(PushRefusal, match="the MPN module is disabled") as raised:
-            await edge.desk.reset_badge(session, ResetBadge(session.id, "1", "device"))
+            await edge.desk.carry_out(session, ResetBadge(session.id, "1", "device"), _unheard)
         assert raised.value.reason is PushReason.DISABLED
 
     play(scene)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from penstock.kernel.session import Session
@@ -58,7 +58,22 @@ class MemoryDesk:
             raise PushRefusal(PushReason.DEVICE, f"{device} is not registered in this session")
         self.done.append((session.id, request))
 
-    async def register(self, session: Session, request: RegisterDevice) -> tuple[str, str]:
+    async def carry_out(self, session: Session, request: PushControl, answer: Callable[[Sequence[str]], None]) -> None:
+        if isinstance(request, RegisterDevice):
+            answer(await self._register(session, request))
+        elif isinstance(request, ActivatePush):
+            answer((await self._activate(session, request),))
+        elif isinstance(request, ReconfigurePush):
+            await self._reconfigure(session, request)
+            answer(())
+        elif isinstance(request, DeactivatePush):
+            answer(await self._deactivate(session, request))
+        else:
+            assert isinstance(request, ResetBadge)
+            await self._reset_badge(session, request)
+            answer(())
+
+    async def _register(self, session: Session, request: RegisterDevice) -> tuple[str, str]:
         await self._begin(session, request)
         key = request.platform, request.application, request.token
         device = self.devices.get(key)
@@ -71,11 +86,11 @@ class MemoryDesk:
         self.registered.setdefault(session.id, set()).add(device)
         return device, DATA_ADAPTER
 
-    async def reset_badge(self, session: Session, request: ResetBadge) -> None:
+    async def _reset_badge(self, session: Session, request: ResetBadge) -> None:
         await self._begin(session, request)
         self.badges[request.device] = 0
 
-    async def activate(self, session: Session, request: ActivatePush) -> str:
+    async def _activate(self, session: Session, request: ActivatePush) -> str:
         await self._begin(session, request)
         base = (*_flow(request), request.trigger or "")
         kept = Kept(request.device, base, request.format)
@@ -94,7 +109,7 @@ class MemoryDesk:
         self.subscriptions[name] = kept
         return name
 
-    async def reconfigure(self, session: Session, request: ReconfigurePush) -> None:
+    async def _reconfigure(self, session: Session, request: ReconfigurePush) -> None:
         await self._begin(session, request)
         kept = self._find(request.device, request.subscription)
         if kept.base[:-1] != _flow(request):
@@ -103,7 +118,7 @@ class MemoryDesk:
         kept.base = kept.base if request.trigger is None else (*_flow(request), request.trigger)
         kept.status = "ACTIVE"
 
-    async def deactivate(self, session: Session, request: DeactivatePush) -> Sequence[str]:
+    async def _deactivate(self, session: Session, request: DeactivatePush) -> Sequence[str]:
         await self._begin(session, request)
         if request.subscription is not None:
             self._find(request.device, request.subscription)

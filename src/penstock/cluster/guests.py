@@ -57,7 +57,7 @@ from penstock.wire.fabric.calls import (
     push_request,
 )
 from penstock.wire.fabric.messages import Call, CallDone, CallNoted, CallRefused, FabricError
-from penstock.wire.tlcp.push import ActivatePush, DeactivatePush, ReconfigurePush, RegisterDevice, ResetBadge
+from penstock.wire.tlcp.push import PushControl
 
 log = get(__name__)
 
@@ -83,11 +83,9 @@ class GuestDesk(Protocol):
     """Does what guests ask for about push notifications; see `penstock.doors.tlcp.push.PushDesk`."""
 
     def adopt(self, session: AttendedSession, device: str) -> None: ...
-    async def register(self, session: AttendedSession, request: RegisterDevice) -> tuple[str, str]: ...
-    async def reset_badge(self, session: AttendedSession, request: ResetBadge) -> None: ...
-    async def activate(self, session: AttendedSession, request: ActivatePush) -> str: ...
-    async def reconfigure(self, session: AttendedSession, request: ReconfigurePush) -> None: ...
-    async def deactivate(self, session: AttendedSession, request: DeactivatePush) -> Sequence[str]: ...
+    async def carry_out(
+        self, session: AttendedSession, request: PushControl, answer: Callable[[Sequence[str]], None]
+    ) -> None: ...
 
 
 Method: TypeAlias = Callable[[str, Raw], Awaitable[bytes]]
@@ -411,18 +409,8 @@ class Guests:
         desk, request = self._desk, push_request(body)
         if desk is None:
             raise PushRefusal(PushReason.DISABLED, "the MPN module is disabled")
-        told: Sequence[str] = ()
-        if isinstance(request, RegisterDevice):
-            told = await desk.register(guest, request)
-        elif isinstance(request, ActivatePush):
-            told = (await desk.activate(guest, request),)
-        elif isinstance(request, DeactivatePush):
-            told = await desk.deactivate(guest, request)
-        elif isinstance(request, ReconfigurePush):
-            await desk.reconfigure(guest, request)
-        else:
-            assert isinstance(request, ResetBadge)
-            await desk.reset_badge(guest, request)
+        told: list[str] = []
+        await desk.carry_out(guest, request, told.extend)
         return encode_body(told)
 
     # -- sessions that were there before --------------------------------------------------------------------------

@@ -77,6 +77,18 @@ def test_devices_and_subscriptions_survive_a_restart(tmp_path: Path) -> None:
             ]
 
 
+def test_a_client_is_told_the_id_of_a_subscription_before_any_item_is_about_it(server: PushServer) -> None:
+    with server.client() as client:
+        device = client.register()
+        assert client.subscribe(f"SUBS-{device}", "key command", "COMMAND").startswith("REQOK")
+        client.told("EOS")
+        for _ in range(10):
+            assert client.ask("activate", **client.parameters(PN_coalescing="false")).startswith("REQOK")
+            told = client.stream.read_until("U")
+            assert [line.split(",")[0] for line in told if not line.startswith("PROBE")] == ["MPNOK", "U"]
+            assert told[-1].split(",")[3].split("|")[0] == f"SUB-{told[-2].split(',')[2]}"
+
+
 def test_a_provider_that_is_away_gets_it_later_and_one_that_knows_no_such_device_suspends_it(
     server: PushServer,
 ) -> None:

@@ -34,28 +34,21 @@ log = get(__name__)
 
 
 class PushDesk(Protocol):
-    """Does what clients ask for. Every method raises a PushRefusal, or a Refusal of the metadata adapter, and has
-    changed nothing then.
+    """Does what clients ask for."""
 
-    It is awaited to its end, even if the client disconnects meanwhile; the session may be closed by then. Requests of a
-    session come one after the other; those of several sessions about one device may come at the same time.
-    """
+    async def carry_out(self, session: Session, request: PushControl, answer: Callable[[Sequence[str]], None]) -> None:
+        """Do it, and call `answer`; raises a PushRefusal, or a Refusal of the metadata adapter, and has changed nothing
+        then.
 
-    async def register(self, session: Session, request: RegisterDevice) -> tuple[str, str]:
-        """The id of the device, and the name of the data adapter about it.
+        `answer` is given what the client is to be told: of a registration the id of the device and the name of the data
+        adapter about it, of an activation the id of the subscription, of a deactivation those that are gone. It is
+        called before items of the device say so, because clients drop what is said of a subscription that they do not
+        know.
 
-        From now on the session may ask for more about this device. The platform is one that `Platform` has.
+        It is awaited to its end, even if the client disconnects meanwhile; the session may be closed by then. Requests
+        of a session come one after the other; those of several sessions about one device may come at the same time. The
+        platform of a registration is one that `Platform` has.
         """
-
-    async def reset_badge(self, session: Session, request: ResetBadge) -> None: ...
-
-    async def activate(self, session: Session, request: ActivatePush) -> str:
-        """The id of the subscription: that of a new one, or of the one that was changed."""
-
-    async def reconfigure(self, session: Session, request: ReconfigurePush) -> None: ...
-
-    async def deactivate(self, session: Session, request: DeactivatePush) -> Sequence[str]:
-        """The ids of the subscriptions that are gone."""
 
 
 _PLATFORMS = tuple(platform.value for platform in Platform)
@@ -121,7 +114,7 @@ class PushCounter:
     def __init__(self, desk: PushDesk | None) -> None:
         self.desk = desk
         # Those whose client has gone are finished as well.
-        self._under_way: set[asyncio.Task[list[bytes]]] = set()
+        self._under_way: set[asyncio.Task[None]] = set()
 
     async def serve(self, session: Session, request: PushControl, acknowledge: Callable[[], None]) -> None:
         """Carry out a request, acknowledge it, and tell it on the session's stream; raises a PushRefusal or a Refusal.
@@ -131,49 +124,45 @@ class PushCounter:
         """
         if self.desk is None:
             raise PushRefusal(PushReason.DISABLED, "the MPN module is disabled")
-        task = asyncio.create_task(_carry_out(self.desk, session, request))
+        if isinstance(request, RegisterDevice):
+            _check_platform(request.platform)
+        answer = partial(_answer, session, request, acknowledge)
+        task = asyncio.create_task(self.desk.carry_out(session, request, answer))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         try:
-            told = await asyncio.shield(task)
+            await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(partial(_tell_later, session))
+            task.add_done_callback(_report)
             raise
-        acknowledge()
-        _tell(session, told)
 
 
-def _tell(session: Session, told: list[bytes]) -> None:
-    for line in told:
+def _answer(session: Session, request: PushControl, acknowledge: Callable[[], None], told: Sequence[str]) -> None:
+    acknowledge()
+    for line in _lines(request, told):
         session.notify(line)
 
 
-def _tell_later(session: Session, done: asyncio.Task[list[bytes]]) -> None:
+def _report(done: asyncio.Task[None]) -> None:
     """The client has gone before its request was done, and nobody is left to tell that it was refused."""
-    if done.cancelled():
-        return
-    error = done.exception()
-    if error is None:
-        _tell(session, done.result())
-    elif not isinstance(error, PushRefusal | Refusal):
+    error = None if done.cancelled() else done.exception()
+    if error is not None and not isinstance(error, PushRefusal | Refusal):
         log.raised("unexpected error in a request whose client has gone", error)
 
 
-async def _carry_out(desk: PushDesk, session: Session, request: PushControl) -> list[bytes]:
+def _lines(request: PushControl, told: Sequence[str]) -> list[bytes]:
     """The notifications about what was done."""
     if isinstance(request, RegisterDevice):
-        _check_platform(request.platform)
-        device, data_adapter = await desk.register(session, request)
+        device, data_adapter = told
         return [lines.mpnreg(device, data_adapter)]
     if isinstance(request, ActivatePush):
-        return [lines.mpnok(request.number, await desk.activate(session, request))]
+        (subscription,) = told
+        return [lines.mpnok(request.number, subscription)]
     if isinstance(request, DeactivatePush):
-        return [lines.mpndel(subscription) for subscription in await desk.deactivate(session, request)]
+        return [lines.mpndel(subscription) for subscription in told]
     if isinstance(request, ReconfigurePush):
-        await desk.reconfigure(session, request)
         return [lines.mpnconf(request.subscription)]
     assert isinstance(request, ResetBadge)
-    await desk.reset_badge(session, request)
     return [lines.mpnzero(request.device)]
 
 

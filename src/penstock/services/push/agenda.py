@@ -31,6 +31,8 @@ class PushJob:
     subjects: frozenset[Hashable]
     decide: Callable[[], PushDecision[Any]]
     done: asyncio.Future[Any]
+    # Whoever has asked is answered by this, before others are told of what has been decided.
+    answer: Callable[[Any], None] | None = None
 
     def refuse(self, refusal: Exception) -> None:
         """Unless whoever asked has gone meanwhile."""
@@ -47,6 +49,16 @@ class PushPart:
     result: Any = None
     fired: list[Fired] = field(default_factory=list)
 
+    def answer(self) -> None:
+        """Never raises."""
+        job = self.job
+        if job is None or job.answer is None or job.done.done():
+            return
+        try:
+            job.answer(self.result)
+        except Exception:
+            log.exception("a request about push notifications could not be answered")
+
 
 class Agenda:
     """In the order in which it came."""
@@ -58,9 +70,14 @@ class Agenda:
     def __bool__(self) -> bool:
         return bool(self._jobs or self._fired)
 
-    def ask(self, subjects: Iterable[Hashable], decide: Callable[[], PushDecision[Any]]) -> asyncio.Future[Any]:
+    def ask(
+        self,
+        subjects: Iterable[Hashable],
+        decide: Callable[[], PushDecision[Any]],
+        answer: Callable[[Any], None] | None = None,
+    ) -> asyncio.Future[Any]:
         """A decision that is to be made; its result when it is persisted and applied, or why it is not."""
-        job = PushJob(frozenset(subjects), decide, asyncio.get_running_loop().create_future())
+        job = PushJob(frozenset(subjects), decide, asyncio.get_running_loop().create_future(), answer)
         self._jobs.append(job)
         return job.done
 

@@ -31,6 +31,7 @@ from penstock.services.push.engine import PushEngine
 from penstock.wire.tlcp.push import (
     ActivatePush,
     DeactivatePush,
+    PushControl,
     ReconfigurePush,
     RegisterDevice,
     ResetBadge,
@@ -40,6 +41,7 @@ from penstock.wire.tlcp.push import (
 MAX_NAMES = 100
 
 Number = TypeVar("Number", int, float)
+PushAnswer = Callable[[Sequence[str]], None]
 Patterns = Mapping[Application, Sequence[RegularExpression]]
 
 
@@ -115,9 +117,24 @@ class Desk:
         self.forget_closed()
         return frozenset(device for _, device in self._registered.values())
 
+    # -- what clients ask for -------------------------------------------------------------------------------------
+
+    async def carry_out(self, session: AttendedSession, request: PushControl, answer: PushAnswer) -> None:
+        if isinstance(request, RegisterDevice):
+            await self._register(session, request, answer)
+        elif isinstance(request, ActivatePush):
+            await self._activate(session, request, answer)
+        elif isinstance(request, ReconfigurePush):
+            await self._reconfigure(session, request, answer)
+        elif isinstance(request, DeactivatePush):
+            await self._deactivate(session, request, answer)
+        else:
+            assert isinstance(request, ResetBadge)
+            await self._reset_badge(session, request, answer)
+
     # -- devices --------------------------------------------------------------------------------------------------
 
-    async def register(self, session: AttendedSession, request: RegisterDevice) -> tuple[str, str]:
+    async def _register(self, session: AttendedSession, request: RegisterDevice, answer: PushAnswer) -> None:
         key = DeviceKey(Platform(request.platform), request.application, request.token)
         provider = self._provider(key)
         new_token = request.new_token
@@ -135,11 +152,16 @@ class Desk:
             await engine.lease.find(each)
             known = engine.memory.registry.find(each)
             subjects += [each] if known is None else [each, known.id]
-        device = await engine.decide(
-            subjects, lambda: engine.memory.registry.register(key, new_token, engine.clock(), engine.memory.lasting)
+
+        def registered(device: Device) -> None:
+            self._registered[session.id] = (session, device.id)
+            answer((device.id, self._data_adapter))
+
+        await engine.decide(
+            subjects,
+            lambda: engine.memory.registry.register(key, new_token, engine.clock(), engine.memory.lasting),
+            registered,
         )
-        self._registered[session.id] = (session, device.id)
-        return device.id, self._data_adapter
 
     def adopt(self, session: AttendedSession, device: str) -> None:
         """The session has registered the device before this desk was there."""
@@ -164,14 +186,18 @@ class Desk:
             raise PushRefusal(PushReason.DEVICE, f"the device {device[:60]!r} has not been registered in this session")
         return self._engine.memory.registry.known_device(device)
 
-    async def reset_badge(self, session: AttendedSession, request: ResetBadge) -> None:
+    async def _reset_badge(self, session: AttendedSession, request: ResetBadge, answer: PushAnswer) -> None:
         device = self._own_device(session, request.device)
         engine = self._engine
-        await engine.decide((device.id,), lambda: engine.memory.registry.reset_badge(device.id, engine.clock()))
+        await engine.decide(
+            (device.id,),
+            lambda: engine.memory.registry.reset_badge(device.id, engine.clock()),
+            lambda device: answer(()),
+        )
 
     # -- subscriptions --------------------------------------------------------------------------------------------
 
-    async def activate(self, session: AttendedSession, request: ActivatePush) -> str:
+    async def _activate(self, session: AttendedSession, request: ActivatePush, answer: PushAnswer) -> None:
         device = self._own_device(session, request.device)
         check_mode(request.mode)
         self._check_lengths(request.format, request.trigger)
@@ -206,12 +232,13 @@ class Desk:
         facts = _push_facts(flow, format, trigger, activation.buffer_size, activation.max_frequency)
         await authority.activate_push(session, _facts(device.key), facts)
         engine = self._engine
-        made = await engine.decide(
-            (device.id,), lambda: engine.memory.registry.activate(device.id, activation, engine.clock())
+        await engine.decide(
+            (device.id,),
+            lambda: engine.memory.registry.activate(device.id, activation, engine.clock()),
+            lambda made: answer((made.id,)),
         )
-        return made.id
 
-    async def reconfigure(self, session: AttendedSession, request: ReconfigurePush) -> None:
+    async def _reconfigure(self, session: AttendedSession, request: ReconfigurePush, answer: PushAnswer) -> None:
         device = self._own_device(session, request.device)
         existing = self._engine.memory.registry.own_subscription(device.id, request.subscription)
         flow = existing.flow
@@ -249,15 +276,20 @@ class Desk:
             existing.max_frequency if isinstance(change.max_frequency, Keep) else change.max_frequency,
         )
         await authority.activate_push(session, _facts(device.key), facts)
-        await engine.decide((device.id,), lambda: engine.memory.registry.reconfigure(device.id, change, engine.clock()))
+        await engine.decide(
+            (device.id,),
+            lambda: engine.memory.registry.reconfigure(device.id, change, engine.clock()),
+            lambda changed: answer(()),
+        )
 
-    async def deactivate(self, session: AttendedSession, request: DeactivatePush) -> Sequence[str]:
+    async def _deactivate(self, session: AttendedSession, request: DeactivatePush, answer: PushAnswer) -> None:
         device = self._own_device(session, request.device)
         status = None if request.status is None else SubscriptionStatus(request.status)
         engine = self._engine
-        return await engine.decide(
+        await engine.decide(
             (device.id,),
             lambda: engine.memory.registry.deactivate(device.id, request.subscription, status, engine.clock()),
+            answer,
         )
 
     # -- what is granted ------------------------------------------------------------------------------------------

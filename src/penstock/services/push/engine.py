@@ -160,12 +160,18 @@ class PushEngine:
 
     # -- what others ask for --------------------------------------------------------------------------------------
 
-    async def decide(self, subjects: Iterable[Hashable], decide: Callable[[], PushDecision[T]]) -> T:
+    async def decide(
+        self,
+        subjects: Iterable[Hashable],
+        decide: Callable[[], PushDecision[T]],
+        answer: Callable[[T], None] | None = None,
+    ) -> T:
         """Decide, persist and apply; raises PushRefusal, and has changed nothing then.
 
-        `subjects` are the devices and tokens that it is about: no other decision about them is made meanwhile.
+        `subjects` are the devices and tokens that it is about: no other decision about them is made meanwhile. `answer`
+        is called with the result before anybody else is told of it.
         """
-        done = self._agenda.ask(subjects, decide)
+        done = self._agenda.ask(subjects, decide, answer)
         self._to_commit.set()
         result: T = await done
         return result
@@ -268,7 +274,7 @@ class PushEngine:
 
     def _done(self, part: PushPart) -> None:
         """It is in the database."""
-        self._apply(part.changes)
+        self._apply(part.changes, part)
         if part.job is None:
             self._follow(self.memory.sender.put(part.result, self.clock()))
             self._to_send.set()
@@ -337,9 +343,17 @@ class PushEngine:
 
     # -- memory ---------------------------------------------------------------------------------------------------
 
-    def _apply(self, changes: Sequence[Change]) -> None:
-        if not changes:
-            return
+    def _apply(self, changes: Sequence[Change], part: PushPart | None = None) -> None:
+        """Have it in memory, answer whoever has asked for it, and tell everybody else."""
+        if changes:
+            self._remember(changes)
+        if part is not None:
+            part.answer()
+        if changes:
+            self.tell(changes)
+            self._to_send.set()
+
+    def _remember(self, changes: Sequence[Change]) -> None:
         applied, outcome = self.memory.apply(changes, self.clock())
         if self.watches is not None:
             for flow in applied.ended:
@@ -350,8 +364,6 @@ class PushEngine:
             log.warning("a push subscription cannot be followed", subscription=subscription.id, reason=reason)
         self.most_devices = max(self.most_devices, self.memory.registry.device_count)
         self._follow(outcome)
-        self.tell(changes)
-        self._to_send.set()
 
     def forget(self, devices: Iterable[str]) -> None:
         """Devices that are another's now, or are to be read again; their sessions are told nothing."""
