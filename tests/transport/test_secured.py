@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import cast
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA384
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from penstock.certificates import CertificateFiles
 from penstock.transport import closing
@@ -506,5 +511,224 @@ def test_renegotiation_is_refused(run: Run) -> None:
             await said.readuntil(b"RENEGOTIATING")
             await said.readuntil(b"no renegotiation")
             await happened(server.lost)
+
+    run(scenario())
+
+
+class Changing:
+    """A client that seals by itself, and may change its keys: RFC 8446, 5.2, 7.2 and 7.3."""
+
+    def __init__(self, port: int, keys: Path) -> None:
+        context = of_version(ssl.TLSVersion.TLSv1_3)
+        context.keylog_filename = str(keys)
+        client = secure(port, context)
+        assert client.cipher() == ("TLS_AES_256_GCM_SHA384", "TLSv1.3", 256)
+        (line,) = [line for line in keys.read_text().splitlines() if line.startswith("CLIENT_TRAFFIC_SECRET_0 ")]
+        self._secret = bytes.fromhex(line.split()[2])
+        self._number = 0
+        self.socket = socket.socket(fileno=client.detach())
+        self.socket.settimeout(PATIENCE)
+
+    def _derive(self, name: bytes, length: int) -> bytes:
+        label = b"tls13 " + name
+        info = length.to_bytes(2) + bytes([len(label)]) + label + b"\0"
+        return HKDFExpand(SHA384(), length, info).derive(self._secret)
+
+    def _seal(self, content: bytes, kind: bytes) -> bytes:
+        head = b"\x17\x03\x03" + (len(content) + 17).to_bytes(2)
+        nonce = (int.from_bytes(self._derive(b"iv", 12)) ^ self._number).to_bytes(12)
+        self._number += 1
+        return head + AESGCM(self._derive(b"key", 32)).encrypt(nonce, content + kind, head)
+
+    def data(self, content: bytes) -> bytes:
+        return self._seal(content, b"\x17")
+
+    def change(self, wants_answer: bool) -> bytes:
+        changed = self._seal(b"\x18\0\0\x01" + bytes([wants_answer]), b"\x16")
+        self._secret, self._number = self._derive(b"traffic upd", 48), 0
+        return changed
+
+
+@pytest.mark.parametrize("wants_answer", [True, False])
+@pytest.mark.parametrize("data", [b"", b"x"])
+def test_a_client_that_changes_its_keys_again_and_again_is_disconnected(
+    run: Run, tmp_path: Path, data: bytes, wants_answer: bool
+) -> None:
+    """Each change takes the server far longer than the client, and while it lasts nobody else is served."""
+
+    def send(port: int) -> int:
+        client = Changing(port, tmp_path / "keys")
+        sent = 0
+        with client.socket, contextlib.suppress(ConnectionError):
+            # As much as an answer is asked for: it reads none.
+            for _ in range(100):
+                pieces = [client.data(data)] if data else []
+                flood = b"".join(pieces + [client.change(wants_answer) for _ in range(100)])
+                client.socket.sendall(flood)
+                sent += len(flood)
+        return sent
+
+    async def scenario() -> None:
+        server = Server()
+        async with listening(server) as port:
+            sent = await asyncio.to_thread(send, port)
+            await happened(server.lost)
+            assert sent < 270_000
+            assert set(server.data) <= set(data)
+
+    run(scenario())
+
+
+def test_a_client_may_change_its_keys_now_and_then_for_ever(run: Run, tmp_path: Path) -> None:
+    def send(port: int) -> None:
+        client = Changing(port, tmp_path / "keys")
+        with client.socket:
+            for _ in range(2_000):
+                client.socket.sendall(client.change(False) + client.data(b"12345678"))
+            client.socket.shutdown(socket.SHUT_WR)
+            read_all(client.socket)
+
+    async def scenario() -> None:
+        server = Server()
+        async with listening(server) as port:
+            await asyncio.to_thread(send, port)
+            await server.has(b"12345678" * 2_000)
+
+    run(scenario())
+
+
+class Asking(Server):
+    """Asks for the client's certificate whenever something comes."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data + repr(self.transport.get_extra_info("peercert")).encode())
+
+
+def test_who_the_client_is_can_be_asked_when_what_follows_is_no_record_of_its(run: Run) -> None:
+    def send(port: int) -> None:
+        with early(port, b"question") as client, contextlib.suppress(ConnectionError):
+            read_all(client)
+
+    async def scenario() -> None:
+        server = Asking()
+        server.pauses = True
+        async with listening(server) as port:
+            task = asyncio.create_task(asyncio.to_thread(send, port))
+            await happened(server.begun)
+            server.transport.data_received(b"\x17\x03\x03\x00\x20" + b"\0" * 32)
+            server.transport.resume_reading()
+            await happened(server.lost)
+            await task
+            assert server.data == b"questionNone"
+
+    run(scenario())
+
+
+def garbage(port: int) -> None:
+    with plain(port) as client, contextlib.suppress(ConnectionError):
+        client.sendall(b"\x16\x03\x01\x00\x05garba" + bytes(60_000))
+        client.shutdown(socket.SHUT_WR)
+        read_all(client)
+
+
+def bad_record(port: int) -> None:
+    raw = socket.socket(fileno=secure(port).detach())
+    raw.settimeout(PATIENCE)
+    with raw, contextlib.suppress(ConnectionError):
+        raw.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
+        read_all(raw)
+
+
+@pytest.mark.parametrize("fail", [garbage, bad_record])
+def test_nothing_is_left_of_a_connection_that_has_failed(run: Run, fail: Callable[[int], None]) -> None:
+    """Freed at once: the garbage collector of a server looks seldom, and does not see how much OpenSSL holds."""
+
+    def alive() -> int:
+        return sum(type(each) is SecuredTransport for each in gc.get_objects())
+
+    async def scenario() -> None:
+        listener = await Listener.listen(Server, "127.0.0.1", 0, tls=server_context(FILES), handshake_seconds=PATIENCE)
+        gc.collect()
+        gc.disable()
+        try:
+            before = alive()
+            for _ in range(5):
+                await asyncio.to_thread(fail, listener.port)
+            async with asyncio.timeout(PATIENCE):
+                while alive() > before:  # noqa: ASYNC110 - nothing tells that an object is gone
+                    await asyncio.sleep(0.01)
+        finally:
+            gc.enable()
+            listener.close()
+
+    run(scenario())
+
+
+class Pausing(Server):
+    """Wants nothing more after the first bytes."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self.transport.pause_reading()
+
+
+def test_that_the_client_sends_no_more_is_told_also_if_it_was_read_while_it_was_not_wanted(run: Run) -> None:
+    def send(port: int) -> socket.socket:
+        client = plain(port)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = trusting_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                client.sendall(outgoing.read())
+                incoming.write(client.recv(65_536))
+        tls.write(b"question")
+        with contextlib.suppress(ssl.SSLError):
+            tls.unwrap()
+        # Both in one piece; the socket stays open.
+        client.sendall(outgoing.read())
+        return client
+
+    async def scenario() -> None:
+        server = Pausing()
+        server.stays_open = True
+        async with listening(server) as port:
+            with await asyncio.to_thread(send, port):
+                await server.has(b"question")
+                assert not server.ended.is_set()
+                server.transport.resume_reading()
+                await happened(server.ended)
+                server.transport.close()
+
+    run(scenario())
+
+
+def test_the_last_bytes_arrive_also_if_what_the_client_sends_was_not_wanted(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closing, "LINGER", 0.01)
+
+    def connect(port: int) -> ssl.SSLSocket:
+        raw = socket.socket()
+        raw.settimeout(PATIENCE)
+        # Most of what it is sent waits at the server.
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.connect(("127.0.0.1", port))
+        client = trusting_context().wrap_socket(raw, server_hostname="localhost", suppress_ragged_eofs=False)
+        client.sendall(b"x" * 10_000)
+        return client
+
+    async def scenario() -> None:
+        server = Server()
+        server.pauses = True
+        async with listening(server) as port:
+            with await asyncio.to_thread(connect, port) as client:
+                await happened(server.begun)
+                server.transport.write(MUCH[:60_000])
+                server.transport.close()
+                await happened(server.lost)
+                assert await asyncio.to_thread(read_all, client) == MUCH[:60_000]
 
     run(scenario())

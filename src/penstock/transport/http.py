@@ -22,7 +22,7 @@ from penstock.transport.peer import principal_of
 from penstock.transport.port import HttpPort
 from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low, socket_of
 from penstock.transport.proxies import NamedClient
-from penstock.transport.secured import seal_of
+from penstock.transport.secured import below, seal_of
 from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
 from penstock.wire.resending import Beginning, request_bytes
 
@@ -404,6 +404,8 @@ class HttpConnection(OutletProtocol):
         self._closing = True
         self._write_refusal(error)
         self.transport.close()
+        # With TLS it would still wait for the peer.
+        below(self.transport).close()
 
     def _write_refusal(self, error: HttpError) -> None:
         body = f"{error.message}\n".encode()

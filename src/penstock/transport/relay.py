@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import cast
 
 from penstock.transport.closing import close_gently
@@ -22,7 +23,9 @@ class Relay(asyncio.Protocol):
         self._port = port
         self._address = address
         self._patience = port.config.limits.write_timeout_millis / 1000
-        self._inside = RelayEnd(transport, self._patience)
+        # Ends the connection if its client does not close it.
+        self._timer: asyncio.TimerHandle | None = None
+        self._inside = RelayEnd(transport, self.close)
 
     async def prepare(self) -> socket.socket:
         """The end that the neighbour gets, to be closed here."""
@@ -44,7 +47,7 @@ class Relay(asyncio.Protocol):
         self._inside.is_started = True
         if self._inside.transport.is_closing():
             # The neighbour was faster.
-            close_gently(self.transport, self._patience)
+            self.close()
         elif self.transport.get_write_buffer_size():
             self.pause_writing()
 
@@ -53,7 +56,11 @@ class Relay(asyncio.Protocol):
 
     def close_if_idle(self) -> None:
         """The port is being closed, and what goes through it with it."""
-        close_gently(self.transport, self._patience)
+        self.close()
+
+    def close(self) -> None:
+        """Close the client's connection after what was written to it."""
+        self._timer = close_gently(self.transport, self._patience) or self._timer
 
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
 
@@ -61,6 +68,8 @@ class Relay(asyncio.Protocol):
         self._inside.transport.write(data)
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._port.forget(self)
         self._port.connection_census.leave(self._address)
         inside = self._inside.transport
@@ -80,12 +89,13 @@ class Relay(asyncio.Protocol):
 class RelayEnd(asyncio.Protocol):
     """The neighbour's side."""
 
-    def __init__(self, client: asyncio.Transport, patience: float) -> None:
+    def __init__(self, client: asyncio.Transport, close: Callable[[], None]) -> None:
+        """`close` closes the client's connection."""
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         # Until then the connection is not for the relay to close.
         self.is_started = False
         self._client = client
-        self._patience = patience
+        self._close = close
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -96,7 +106,7 @@ class RelayEnd(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.is_started:
-            close_gently(self._client, self._patience)
+            self._close()
 
     def pause_writing(self) -> None:
         if not self._client.is_closing():

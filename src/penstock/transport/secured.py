@@ -21,6 +21,12 @@ PIECE = 65_536
 # The most that a record carries, and what is sealed at once.
 RECORD = 16_384
 
+# How many bytes a peer may send in excess of what they carry: two records that are not complete, or a thousand changes
+# of keys. Each of those costs us far more than the peer, and no limit of what waits bounds them.
+MOST_EMPTY = 2 * RECORD
+# What a record has in excess at the most, whatever the cipher.
+RECORD_HEAD = 96
+
 # Seconds that a slow peer has for its last bytes, unless whoever closes the connection gives it less.
 PATIENCE = 30.0
 
@@ -30,8 +36,10 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
 
     __slots__ = (
         "_all_read",
+        "_certificate",
         "_choked",
         "_closing",
+        "_empty",
         "_ended",
         "_error",
         "_incoming",
@@ -69,6 +77,10 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
         self._ended = False
         self._closing = False
         self._error: Exception | None = None
+        # The peer's, as it was verified: OpenSSL tells it only while nothing is wrong.
+        self._certificate: Any = None
+        # Bytes that have come in excess of what they carried.
+        self._empty = 0
         self._timer: asyncio.TimerHandle | None = None
 
     async def shake_hands(self, seconds: float | None) -> None:
@@ -94,12 +106,21 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
         # After its closing alert a peer says nothing more; what comes after ours is dropped.
         if self._closing or self._ended:
             return
+        if len(data) <= PIECE:
+            self._open(data)
+            return
         for start in range(0, len(data), PIECE):
-            self._incoming.write(data[start : start + PIECE] if len(data) > PIECE else data)
-            if self._protocol is None:
-                self._shake()
-            else:
-                self._read()
+            if not self._open(data[start : start + PIECE]):
+                return
+
+    def _open(self, piece: bytes) -> bool:
+        """Returns whether to go on with what follows it."""
+        self._incoming.write(piece)
+        if self._protocol is None:
+            self._shake()
+        else:
+            self._read()
+        return not self._closing
 
     def _shake(self) -> None:
         try:
@@ -112,6 +133,7 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
             return
         self._flush()
         self._settle()
+        self._certificate = self._tls.getpeercert()
         self._protocol = self._make()
         self._protocol.connection_made(self)
         if self._choked:
@@ -127,6 +149,7 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
         if self._paused or self._closing or self._ended or self._protocol is None:
             return
         pieces: list[bytes] = []
+        taken = self._incoming.pending
         has_ended = self._all_read
         problem: ssl.SSLError | None = None
         try:
@@ -143,6 +166,11 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
             problem = error
         # An answer of OpenSSL, such as to a change of keys.
         self._flush()
+        carried = sum(map(len, pieces)) + len(pieces) * RECORD_HEAD
+        self._empty = max(0, self._empty + taken - self._incoming.pending - carried)
+        if self._empty > MOST_EMPTY:
+            self.abort()
+            return
         if pieces:
             self._protocol.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if problem is not None:
@@ -152,7 +180,11 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
 
     def _end(self) -> None:
         """The peer sends no more. If it was asked to wait, the protocol is told when it reads again."""
-        if self._paused or self._closing or self._protocol is None:
+        if self._closing or self._protocol is None:
+            return
+        if self._paused:
+            # Not only if the socket says so: the alert is not read twice.
+            self._all_read = True
             return
         self._ended = True
         if not self._protocol.eof_received():
@@ -171,7 +203,8 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
 
     def _fail(self, error: ssl.SSLError) -> None:
         """What has come is not TLS, or not from this peer: an alert says so, and nothing more is sent."""
-        self._error = error
+        # Its traceback refers to this object: the cycle would keep all of it until the garbage collector comes.
+        self._error = error.with_traceback(None)
         self._flush()
         self.abort()
 
@@ -249,6 +282,9 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
         if self._all_read:
             self.below.close()
         else:
+            if self._paused:
+                # Input that nobody reads would make the system reset the connection.
+                self.below.resume_reading()
             self._timer = close_gently(self.below, PATIENCE)
 
     def abort(self) -> None:
@@ -261,7 +297,7 @@ class SecuredTransport(asyncio.Transport, asyncio.Protocol):
         if name == "ssl_object":
             return self._tls
         if name == "peercert":
-            return self._tls.getpeercert()
+            return self._certificate
         return self.below.get_extra_info(name, default)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
