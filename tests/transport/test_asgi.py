@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,7 +17,9 @@ import uvloop
 
 from penstock.config import load
 from penstock.kernel.ledger import Ledger
+from penstock.transport import closing
 from penstock.transport.asgi import MIN_BODY_RATE, AsgiPort
+from tests.support.tls import CERTIFICATES, trusting_context
 
 PATIENCE = 50.0
 HOST = b"Host: h\r\n"
@@ -31,8 +35,8 @@ class Site:
     def __init__(self, port: AsgiPort) -> None:
         self.port = port
 
-    async def talk(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port.ports[0])
+    async def talk(self, **tls: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port.ports[0], **tls)
 
     async def ask(self, data: bytes) -> bytes:
         """Everything that is answered until the connection is closed."""
@@ -460,6 +464,40 @@ def test_where_all_are_busy_one_more_is_refused() -> None:
             assert (await reader.read()).startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
             for each in (*writers, writer):
                 each.transport.abort()
+
+    run(test)
+
+
+def turned_away(port: int) -> ssl.SSLSocket:
+    """A client that does not close what the server has closed."""
+    connection = socket.create_connection(("127.0.0.1", port), PATIENCE)
+    client = trusting_context().wrap_socket(connection, server_hostname="localhost")
+    assert client.recv(100).startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    return client
+
+
+def test_a_connection_that_is_refused_keeps_no_descriptor_with_tls_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closing, "LINGER", 1_000.0)
+    busy = asyncio.Semaphore(0)
+
+    async def waiting(scope: Any, receive: Any, send: Any) -> None:
+        busy.release()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async def test() -> None:
+        tls = {"certificate": CERTIFICATES / "certificate.pem", "private_key": CERTIFICATES / "private_key.pem"}
+        settings = {f"api__tls__{name}": str(path) for name, path in tls.items()}
+        async with serving(waiting, max_connections=1, **settings) as site:
+            writer = (await site.talk(ssl=trusting_context(), server_hostname="localhost"))[1]
+            writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+            await busy.acquire()
+            before = len(os.listdir("/proc/self/fd"))
+            refused = await asyncio.to_thread(turned_away, site.port.ports[0])
+            while len(os.listdir("/proc/self/fd")) > before + 1:  # noqa: ASYNC110 - nothing tells that it is closed
+                await asyncio.sleep(0.01)
+            refused.close()
+            writer.transport.abort()
 
     run(test)
 
