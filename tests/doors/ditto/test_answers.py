@@ -6,8 +6,9 @@ from typing import get_args
 
 import pytest
 
-from penstock.doors.ditto.answers import error_of
+from penstock.doors.ditto.answers import DittoAnswer, answer_of, error_of
 from penstock.twins import reasons
+from penstock.twins.decision import Migrated, Result
 from penstock.twins.names import policy_key, thing_key
 from penstock.twins.reasons import NotFound, NotModifiable, TwinReason, TwinRefusal
 from penstock.wire.ditto import errors
@@ -151,3 +152,10 @@ def test_each_part_of_a_policy_is_missing_by_its_own_name(path: str, code: str, 
     assert said(NotFound("a:b", resource)).code == code
     assert all(word in said(NotFound("a:b", resource)).message for word in words)
     assert said(NotModifiable("a:b", resource)).code == "policies:policy.notmodifiable"
+
+
+@pytest.mark.parametrize(("tried", "status", "word"), [(False, 200, "APPLIED"), (True, 202, "DRY_RUN")])
+def test_a_migration_is_told_with_its_patch_and_whether_it_was_only_tried(tried: bool, status: int, word: str) -> None:
+    result = Result(Migrated("ns:t", {"definition": "https://m/a"}, tried), tag=None if tried else "T")
+    told = {"thingId": "ns:t", "patch": {"definition": "https://m/a"}, "mergeStatus": word}
+    assert answer_of(result) == DittoAnswer(status, told, result.tag)

@@ -12,7 +12,7 @@ from typing import assert_never
 from msgspec import UNSET, UnsetType
 
 from penstock.twins import reasons
-from penstock.twins.decision import Effect, Result
+from penstock.twins.decision import Effect, Migrated, Result
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.told import Told
 from penstock.twins.twin import Change
@@ -38,8 +38,6 @@ STATUS = {
     Effect.RETRIEVED: RETRIEVED,
     Effect.CREATED: CREATED,
     Effect.CHANGED: DONE,
-    Effect.MIGRATED: RETRIEVED,
-    Effect.TRIED: ACCEPTED,
 }
 
 
@@ -73,7 +71,18 @@ class DittoAnswer:
 
 
 def answer_of(result: Result, kept_headers: Json | None = None) -> DittoAnswer:
-    return DittoAnswer(STATUS[result.effect], result.value, result.tag, kept_headers, result.metadata)
+    if isinstance(result.effect, Migrated):
+        status, value = _migrated(result.effect)
+    else:
+        status, value = STATUS[result.effect], result.value
+    return DittoAnswer(status, value, result.tag, kept_headers, result.metadata)
+
+
+def _migrated(effect: Migrated) -> tuple[int, Json]:
+    """The answer to `migrateDefinition`."""
+    status = "DRY_RUN" if effect.tried else "APPLIED"
+    told = {"thingId": effect.thing_id, "patch": effect.patch, "mergeStatus": status}
+    return ACCEPTED if effect.tried else RETRIEVED, told
 
 
 def event_of(told: Told, change: Change) -> TwinEvent:
