@@ -53,6 +53,7 @@ TABLE: list[tuple[TwinReason, int, str]] = [
     (reasons.ModelsNeeded(("https://m/a",)), 421, "wot:tm.notfound"),
     (reasons.ModelNotAccessible("https://m/a", "Gone."), 421, "wot:tm.notfound"),
     (reasons.ModelInvalid("https://m/a", "Not JSON."), 400, "wot:tm.invalid"),
+    (reasons.ModelInvalid("https://m/a"), 400, "wot:tm.invalid"),
     (reasons.NotAsModelled("Wrong.", (("/attributes/a", ("wrong",)),)), 400, "wot:payload.validation.error"),
     (reasons.PlaceholderUnknown("A", True), 400, "wot:tm.placeholder.unresolved"),
     (reasons.PlaceholderUnknown("A", False), 400, "placeholder:unresolved"),
@@ -159,3 +160,10 @@ def test_a_migration_is_told_with_its_patch_and_whether_it_was_only_tried(tried:
     result = Result(Migrated("ns:t", {"definition": "https://m/a"}, tried), tag=None if tried else "T")
     told = {"thingId": "ns:t", "patch": {"definition": "https://m/a"}, "mergeStatus": word}
     assert answer_of(result) == DittoAnswer(status, told, result.tag)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("Not JSON.", "Not JSON."), (None, "ditto.wot_models in the configuration")]
+)
+def test_what_is_wrong_with_a_model_is_told_and_where_to_name_one_that_is_unknown(text: str | None, told: str) -> None:
+    assert told in (said(reasons.ModelInvalid("https://m/a", text)).description or "")

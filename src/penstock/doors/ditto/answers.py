@@ -34,6 +34,9 @@ CREATED = 201
 ACCEPTED = 202
 DONE = 204
 
+# Why nothing can be migrated to a definition of which it is not said where its model is.
+UNKNOWN_MODEL = "The definition has no model here: see ditto.wot_models in the configuration."
+
 STATUS = {
     Effect.RETRIEVED: RETRIEVED,
     Effect.CREATED: CREATED,
@@ -147,6 +150,8 @@ def error_of(refusal: TwinRefusal) -> DittoError:
             return things.MODEL_NOT_ACCESSIBLE.of(urls[0], description=told)
         case reasons.ModelNotAccessible(url, text):
             return things.MODEL_NOT_ACCESSIBLE.of(url, description=text)
+        case reasons.ModelInvalid(url, None):
+            return things.MODEL_INVALID.of(url, description=UNKNOWN_MODEL)
         case reasons.ModelInvalid(url, text):
             return things.MODEL_INVALID.of(url, description=text)
         case reasons.NotAsModelled(text, details):
