@@ -157,7 +157,7 @@ def test_the_result_of_a_migration_is_its_patch_and_one_that_is_tried_changes_no
     while not results:
         world.turn()
     patch = {"definition": BARE, "attributes": {"a": 1}}
-    assert results == [Result(Migrated("ns:thing", patch, tried), tag=None if tried else '"rev:2"')]
+    assert results == [Result(Migrated("ns:thing", patch, tried), tag=None if tried else "rev:2")]
     thing = world.twins.thing("ns:thing")
     assert thing is not None
     assert thing.document.get("attributes") == (None if tried else {"a": 1})

@@ -78,7 +78,12 @@ def answer_of(result: Result, kept_headers: Json | None = None) -> DittoAnswer:
         status, value = _migrated(result.effect)
     else:
         status, value = STATUS[result.effect], result.value
-    return DittoAnswer(status, value, result.tag, kept_headers, result.metadata)
+    return DittoAnswer(status, value, etag_of(result.tag), kept_headers, result.metadata)
+
+
+def etag_of(tag: str | None) -> str | None:
+    """A tag as the header has it; None if there is none."""
+    return None if tag is None else f'"{tag}"'
 
 
 def _migrated(effect: Migrated) -> tuple[int, Json]:
@@ -169,9 +174,9 @@ def error_of(refusal: TwinRefusal) -> DittoError:
             return problem
         case reasons.TagMismatch(is_policy, is_negative, given, current):
             entry = policies.POLICY_PRECONDITION_FAILED if is_policy else things.PRECONDITION_FAILED
-            return entry.of("if-none-match" if is_negative else "if-match", given, current or "null")
+            return entry.of("if-none-match" if is_negative else "if-match", given, etag_of(current) or "null")
         case reasons.TagCurrent(is_policy, given, current):
-            return (policies.POLICY_NOT_MODIFIED if is_policy else things.NOT_MODIFIED).of(given, current)
+            return (policies.POLICY_NOT_MODIFIED if is_policy else things.NOT_MODIFIED).of(given, etag_of(current))
         case reasons.NothingNew(is_policy):
             return (policies.POLICY_EQUAL if is_policy else things.THING_EQUAL).of()
         case reasons.ConditionFailed():
