@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+import tomllib
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -88,6 +89,17 @@ def rooms_of(cell: str) -> list[str]:
 def test_the_table_of_rooms_says_who_imports_whom() -> None:
     rows = _ROW.findall(PAGE.read_text("utf-8"))
     assert dict(rows) == {names: knows(rooms_of(names)) for names, _ in rows}
+
+
+def test_the_row_of_cluster_says_which_modules_are_pure_and_which_are_shells() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each["id"] == "pure-cluster")
+    row = re.search(r"^\| `cluster` \| ([^|]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert row is not None
+    pure, shells = (set(re.findall(r"`(\w+)`", text)) for text in row[1].split("Shells: "))
+    assert pure == {name.removeprefix("penstock.cluster.") for name in contract["source_modules"]}
+    modules = {file.stem for file in (SOURCE / "cluster").glob("*.py")} - {"__init__"}
+    assert shells == modules - pure
 
 
 def test_the_table_has_every_room_once() -> None:
