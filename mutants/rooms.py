@@ -28,6 +28,7 @@ NEAREST = {
         "tests/twins",
         "tests/doors/ditto/test_saved_state.py",
         "tests/doors/ditto/test_models.py",
+        "tests/doors/ditto/test_description.py",
         "tests/conformance/ditto",
     ),
     "exchange": ("tests/exchange", "tests/doors/tlex", "tests/conformance/tlex"),

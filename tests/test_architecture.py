@@ -8,11 +8,18 @@ from __future__ import annotations
 import ast
 import asyncio
 import re
+import textwrap
+import tomllib
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
 import grimp
+import pytest
+
+from penstock.doors.ditto.http_request import HEADERS
+from penstock.wire.ditto import errors, policy_errors, thing_errors
+from penstock.wire.ditto.errors import ErrorEntry
 
 from penstock.cluster.local import LocalHub
 from penstock.config import load
@@ -101,6 +108,17 @@ def test_the_table_of_rooms_says_who_imports_whom() -> None:
     assert dict(rows) == {names: knows(rooms_of(names)) for names, _ in rows}
 
 
+def test_the_row_of_cluster_says_which_modules_are_pure_and_which_are_shells() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each["id"] == "pure-cluster")
+    row = re.search(r"^\| `cluster` \| ([^|]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert row is not None
+    pure, shells = (set(re.findall(r"`(\w+)`", text)) for text in row[1].split("Shells: "))
+    assert pure == {name.removeprefix("penstock.cluster.") for name in contract["source_modules"]}
+    modules = {file.stem for file in (SOURCE / "cluster").glob("*.py")} - {"__init__"}
+    assert shells == modules - pure
+
+
 def test_the_table_has_every_room_once() -> None:
     listed = [name for names, _ in _ROW.findall(PAGE.read_text("utf-8")) for name in rooms_of(names)]
     assert sorted(listed) == sorted(imported_rooms())
@@ -169,6 +187,60 @@ def test_no_two_public_classes_have_one_name_and_different_meanings() -> None:
     doubled = {name: files for name, files in homes.items() if len(files) > 1}
     assert {name: files for name, files in doubled.items() if name not in SAME_MEANING} == {}
     assert SAME_MEANING - set(doubled) == set()
+
+
+# What an HTTP interface is written with: addresses, media types, methods, names that only Ditto's answers have.
+_INTERFACE = re.compile(
+    r"/(?:api|ws)/|\b(?:application|text)/[a-z]|^(?:GET|HEAD|PUT|POST|PATCH)$|\bditto[A-Z]|\bmergeStatus\b|\bbasic_sc\b|^htv:"
+)
+# Others, such as "condition" and "authorization", are also plain words.
+_HEADERS = {name for name in HEADERS if "-" in name} | {"content-type", "etag"}
+_CODES = {
+    entry.code
+    for catalogue in (errors, policy_errors, thing_errors)
+    for entry in vars(catalogue).values()
+    if isinstance(entry, ErrorEntry)
+}
+
+
+def literals(source: str) -> list[str]:
+    """The texts in a module that are no docstrings."""
+    tree = ast.parse(source)
+    prose = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in prose]
+    return [node.value for node in constants if isinstance(node.value, str)]
+
+
+def of_an_interface(source: str) -> list[str]:
+    found = literals(source)
+    return [text for text in found if _INTERFACE.search(text) or text.lower() in _HEADERS or text in _CODES]
+
+
+@pytest.mark.parametrize("rules", ["twins", "exchange", "push"])
+def test_no_literal_of_an_http_interface_stands_in_a_room_of_rules(rules: str) -> None:
+    """Answers are made by doors: a rule that knows an address or an error code makes those of one protocol."""
+    modules = sorted((SOURCE / rules).rglob("*.py"))
+    assert len(modules) > 10
+    found = {str(file.relative_to(SOURCE)): of_an_interface(file.read_text("utf-8")) for file in modules}
+    assert {name: texts for name, texts in found.items() if texts} == {}
+
+
+def test_the_search_for_literals_finds_those_of_a_door_and_no_docstring() -> None:
+    source = """
+        def answer():
+            "As `/api/2` says."
+            status = {"mergeStatus": 1, "schema": "dittoError"}
+            return f"{base}/api/2/things", status, "If-Match", "things:thing.notfound"
+    """
+    wanted = ["/api/2/things", "mergeStatus", "If-Match", "things:thing.notfound", "dittoError"]
+    assert sorted(of_an_interface(textwrap.dedent(source))) == sorted(wanted)
+    assert of_an_interface((SOURCE / "doors/ditto/description.py").read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from penstock.twins.decision import Migrated, Result
 from penstock.twins.migration import migration_patch
 from penstock.twins.reasons import ModelInvalid, PlaceholderUnknown, TwinRefusal
+from penstock.twins.registry import RegistrySettings
 from penstock.twins.wot.model import ModelProblem, ThingModel
 from penstock.twins.wot.validation import ModelRules
 from penstock.wire.ditto.migration import Migration
+from tests.twins.world import OWNER, World, asked_of_one, command
 
 ROOM, SWITCH, BARE = "https://m/room", "https://m/switch", "https://m/bare"
 
@@ -131,3 +136,28 @@ def test_a_definition_without_a_model_is_refused() -> None:
         patch(definition="org:model:1")
     assert isinstance(refused.value.reason, ModelInvalid)
     assert refused.value.reason.url == "org:model:1"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(settings=RegistrySettings(models=replace(RULES, enforced=(), forbidden=())))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("tried", [False, True])
+def test_the_result_of_a_migration_is_its_patch_and_one_that_is_tried_changes_nothing(
+    world: World, tried: bool
+) -> None:
+    world.ask(command("create", value={}))
+    wish = {"thingDefinitionUrl": BARE, "migrationPayload": {"attributes": {"a": 1}}}
+    migrating = asked_of_one("migrate", value=wish, headers={"dry-run": "true"} if tried else {})
+    results: list[Result | TwinRefusal] = []
+    world.twins.submit(replace(migrating, models=BOOK), OWNER, results.append)
+    while not results:
+        world.turn()
+    patch = {"definition": BARE, "attributes": {"a": 1}}
+    assert results == [Result(Migrated("ns:thing", patch, tried), tag=None if tried else "rev:2")]
+    thing = world.twins.thing("ns:thing")
+    assert thing is not None
+    assert thing.document.get("attributes") == (None if tried else {"a": 1})

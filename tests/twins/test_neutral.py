@@ -45,7 +45,7 @@ def test_the_rules_of_twins_call_nothing_that_raises_an_error_of_the_protocol() 
     refused = raising()
     imported = {
         f"{path.stem}: {name.name}"
-        for path in (PACKAGE / "twins").glob("*.py")
+        for path in (PACKAGE / "twins").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(CODEC)
         for name in node.names

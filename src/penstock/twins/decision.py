@@ -26,10 +26,15 @@ class Effect(Enum):
     CREATED = auto()
     # Something was changed or deleted.
     CHANGED = auto()
-    # A thing has another model.
-    MIGRATED = auto()
-    # Nothing was changed: it was only tried.
-    TRIED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """A thing has another model, by this merge patch. If it was only `tried`, it would have: nothing was changed."""
+
+    thing_id: str
+    patch: Json
+    tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class Decision:
 
     change: Change
     document: Document | None
-    effect: Effect
+    effect: Effect | Migrated
     value: Json | UnsetType = UNSET
 
 
@@ -46,7 +51,7 @@ class Decision:
 class Result:
     """The result of a command that succeeded. `tag` is that of the value at its place now, if there is one."""
 
-    effect: Effect
+    effect: Effect | Migrated
     value: Json | UnsetType = UNSET
     tag: str | None = None
     # The metadata that was asked for.

@@ -29,8 +29,7 @@ def migration_patch(
     """
     skeleton = rules.skeleton(migration.definition, book)
     if skeleton is None:
-        told = "The definition has no model here: see ditto.wot_models in the configuration."
-        raise TwinRefusal(ModelInvalid(migration.definition, told))
+        raise TwinRefusal(ModelInvalid(migration.definition))
     patch: Document = _missing(skeleton, thing) if migration.is_filled else _definitions(skeleton)
     patch = {**patch, "definition": migration.definition}
     return _laid_over(patch, _resolved(wanted, readable))

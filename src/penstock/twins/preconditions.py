@@ -33,23 +33,22 @@ from penstock.wire.ditto.pointer import Absent, Pointer, delete, get, keys_of
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.rql import And, Not, Or, Query
 
-# The tag that matches every value, but not a missing one.
-ANY = "*"
-
 # Bytes of a hash: enough that two values of one part never share it.
 _HASH_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Tags that a value may have: as `revision_tag` and `value_tag` make them, or `ANY`. Ours are all strong.
+    """Tags that a value may have, as `revision_tag` and `value_tag` make them. Ours are all strong.
 
-    One that came as weak is compared only where weakness is allowed. `text` is how the sender wrote them all.
+    One that came as weak is compared only where weakness is allowed. `text` is how the sender wrote them all. With
+    `is_any` every value matches, but not a missing one.
     """
 
     text: str
     strong: tuple[str, ...]
     weak: tuple[str, ...] = ()
+    is_any: bool = False
 
 
 class IfEqual(Enum):
@@ -105,13 +104,13 @@ def read(condition: T | Unreadable) -> T:
 
 def revision_tag(revision: int) -> str:
     """The tag of a whole thing or policy."""
-    return f'"rev:{revision}"'
+    return f"rev:{revision}"
 
 
 def value_tag(value: Json) -> str:
     """The tag of a part; the order of its keys does not matter."""
     text = msgspec.json.encode(value, order="deterministic")
-    return f'"hash:{blake2b(text, digest_size=_HASH_BYTES).hexdigest()}"'
+    return f"hash:{blake2b(text, digest_size=_HASH_BYTES).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +139,17 @@ def check_tags(group: EntityGroup, conditions: Conditions, current: Current, *, 
     """Raises TagMismatch, or TagCurrent for a reader who has the current value already; ConditionUnreadable."""
     is_policy = group is EntityGroup.POLICIES
     given = read(conditions.if_match)
-    if given is not None and not _matched(given.strong, current):
+    if given is not None and not _matched(given, given.strong, current):
         raise TwinRefusal(TagMismatch(is_policy, False, given.text, current.tag))
     given = read(conditions.if_none_match)
-    if given is not None and _matched(given.strong + given.weak, current):
+    if given is not None and _matched(given, given.strong + given.weak, current):
         if reading:
             raise TwinRefusal(TagCurrent(is_policy, given.text, current.tag))
         raise TwinRefusal(TagMismatch(is_policy, True, given.text, current.tag))
 
 
-def _matched(tags: tuple[str, ...], current: Current) -> bool:
-    return current.exists and any(tag in (ANY, current.tag) for tag in tags)
+def _matched(given: Tags, compared: tuple[str, ...], current: Current) -> bool:
+    return current.exists and (given.is_any or current.tag in compared)
 
 
 # -- changes that are none ---------------------------------------------------------------------------------------------

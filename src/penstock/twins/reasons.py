@@ -218,10 +218,10 @@ class ModelNotAccessible:
 
 @dataclass(frozen=True, slots=True)
 class ModelInvalid(_Final):
-    """What a definition names is not a model."""
+    """What a definition names is not a model; `text` says why. None: no model is known by this name here."""
 
     url: str
-    text: str
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

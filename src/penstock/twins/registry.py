@@ -13,7 +13,7 @@ from penstock.twins import policies, things
 from penstock.twins.access import NO_RIGHTS, Access, Permission, ResourceKind, Rights, Subjects, readable
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.commits import Answer, Commits, Listener, PendingChanges
-from penstock.twins.decision import Decision, Effect, Result
+from penstock.twins.decision import Decision, Effect, Migrated, Result
 from penstock.twins.effective import Effective, EffectivePolicies
 from penstock.twins.enforcement import enforce, has_history, not_found
 from penstock.twins.expiry import DEFAULT_GRANULARITY, expiring
@@ -255,16 +255,10 @@ class Twins:
             self._settings.models.check(twin.document, decision.document, command.models)
         if command.migration is None:
             return self.commits.append(command, caller, [(key, decision)], rights)
-        told = {
-            "thingId": key.id,
-            "patch": command.value,
-            "mergeStatus": "DRY_RUN" if command.is_dry_run else "APPLIED",
-        }
-        if command.is_dry_run:
-            return Result(Effect.TRIED, told), None
-        return self.commits.append(
-            command, caller, [(key, replace(decision, effect=Effect.MIGRATED, value=told))], rights
-        )
+        migrated = Migrated(key.id, command.value, command.is_dry_run)
+        if migrated.tried:
+            return Result(migrated), None
+        return self.commits.append(command, caller, [(key, replace(decision, effect=migrated))], rights)
 
     def _filled(self, command: TwinCommand, thing: Document) -> TwinCommand:
         """A new feature with what its model adds."""

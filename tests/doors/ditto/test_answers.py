@@ -6,8 +6,9 @@ from typing import get_args
 
 import pytest
 
-from penstock.doors.ditto.answers import error_of
+from penstock.doors.ditto.answers import DittoAnswer, answer_of, error_of
 from penstock.twins import reasons
+from penstock.twins.decision import Effect, Migrated, Result
 from penstock.twins.names import policy_key, thing_key
 from penstock.twins.reasons import NotFound, NotModifiable, TwinReason, TwinRefusal
 from penstock.wire.ditto import errors
@@ -52,15 +53,16 @@ TABLE: list[tuple[TwinReason, int, str]] = [
     (reasons.ModelsNeeded(("https://m/a",)), 421, "wot:tm.notfound"),
     (reasons.ModelNotAccessible("https://m/a", "Gone."), 421, "wot:tm.notfound"),
     (reasons.ModelInvalid("https://m/a", "Not JSON."), 400, "wot:tm.invalid"),
+    (reasons.ModelInvalid("https://m/a"), 400, "wot:tm.invalid"),
     (reasons.NotAsModelled("Wrong.", (("/attributes/a", ("wrong",)),)), 400, "wot:payload.validation.error"),
     (reasons.PlaceholderUnknown("A", True), 400, "wot:tm.placeholder.unresolved"),
     (reasons.PlaceholderUnknown("A", False), 400, "placeholder:unresolved"),
     (reasons.DocumentTooDeep(128), 400, "json.invalid"),
     (reasons.ConditionUnreadable(PROBLEM), 400, "rql.expression.invalid"),
     (reasons.TagMismatch(False, False, "*", None), 412, "things:precondition.failed"),
-    (reasons.TagMismatch(True, True, "*", '"rev:1"'), 412, "policies:precondition.failed"),
-    (reasons.TagCurrent(False, "*", '"rev:1"'), 304, "things:precondition.notmodified"),
-    (reasons.TagCurrent(True, "*", '"rev:1"'), 304, "policies:precondition.notmodified"),
+    (reasons.TagMismatch(True, True, "*", "rev:1"), 412, "policies:precondition.failed"),
+    (reasons.TagCurrent(False, "*", "rev:1"), 304, "things:precondition.notmodified"),
+    (reasons.TagCurrent(True, "*", "rev:1"), 304, "policies:precondition.notmodified"),
     (reasons.NothingNew(False), 412, "things:precondition.failed"),
     (reasons.NothingNew(True), 412, "policies:precondition.failed"),
     (reasons.ConditionFailed(), 412, "things:condition.failed"),
@@ -151,3 +153,25 @@ def test_each_part_of_a_policy_is_missing_by_its_own_name(path: str, code: str, 
     assert said(NotFound("a:b", resource)).code == code
     assert all(word in said(NotFound("a:b", resource)).message for word in words)
     assert said(NotModifiable("a:b", resource)).code == "policies:policy.notmodifiable"
+
+
+@pytest.mark.parametrize(("tried", "status", "word"), [(False, 200, "APPLIED"), (True, 202, "DRY_RUN")])
+def test_a_migration_is_told_with_its_patch_and_whether_it_was_only_tried(tried: bool, status: int, word: str) -> None:
+    result = Result(Migrated("ns:t", {"definition": "https://m/a"}, tried), tag=None if tried else "T")
+    told = {"thingId": "ns:t", "patch": {"definition": "https://m/a"}, "mergeStatus": word}
+    assert answer_of(result) == DittoAnswer(status, told, None if tried else '"T"')
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("Not JSON.", "Not JSON."), (None, "ditto.wot_models in the configuration")]
+)
+def test_what_is_wrong_with_a_model_is_told_and_where_to_name_one_that_is_unknown(text: str | None, told: str) -> None:
+    assert told in (said(reasons.ModelInvalid("https://m/a", text)).description or "")
+
+
+def test_tags_are_between_quotes() -> None:
+    assert answer_of(Result(Effect.CHANGED, tag="rev:1")).etag == '"rev:1"'
+    assert answer_of(Result(Effect.CHANGED)).etag is None
+    assert "actual entity-tag: '\"rev:1\"'." in said(reasons.TagMismatch(False, False, "*", "rev:1")).message
+    assert "actual entity-tag: 'null'." in said(reasons.TagMismatch(False, False, "*", None)).message
+    assert "not to match actual: '\"rev:1\"'." in said(reasons.TagCurrent(True, "*", "rev:1")).message

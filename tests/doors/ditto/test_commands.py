@@ -29,9 +29,11 @@ def test_headers_are_read_as_conditions() -> None:
     assert conditions_of({"correlation-id": "c"}) is NO_CONDITIONS
     found = conditions_of({"if-match": '"a", W/"b",*', "if-equal": "skip", "condition": "exists(attributes/x)"})
     assert found == Conditions(
-        Tags('"a", W/"b",*', ('"a"', "*"), ('"b"',)), None, IfEqual.SKIP, FieldExists("attributes/x")
+        Tags('"a", W/"b",*', ("a",), ("b",), is_any=True), None, IfEqual.SKIP, FieldExists("attributes/x")
     )
     assert found.has_tags
+    # Between quotes a star is a tag as any other.
+    assert conditions_of({"if-match": '"*", W/"*", ""'}).if_match == Tags('"*", W/"*", ""', ("*", ""), ("*",))
     # A published client sends numbers, too; as a tag one is none.
     assert isinstance(conditions_of({"if-none-match": 7}).if_none_match, Unreadable)
 

@@ -1,4 +1,4 @@
-"""Descriptions of things and features: what is in them, where it is, and for whom."""
+"""What is described to whom. What clients get of it is in tests/doors/ditto/test_description.py."""
 
 from __future__ import annotations
 
@@ -8,275 +8,101 @@ import pytest
 
 from penstock.twins.access import Access
 from penstock.twins.reasons import PlaceholderUnknown, TwinRefusal
-from penstock.twins.wot.description import Described, description
+from penstock.twins.wot.description import (
+    DescribedMessage,
+    DescribedProperty,
+    Description,
+    FeatureLink,
+    Instance,
+    describe,
+    without_placeholders,
+)
 from penstock.twins.wot.model import ThingModel
 from penstock.twins.wot.validation import PLACEHOLDERS
-from penstock.wire.ditto.document import Json
 from tests.twins.world import ALL, READ, entry
 
-URL = "https://m/lamp"
-BASE = "https://host"
-WRITE = {"grant": ["WRITE"], "revoke": []}
 NONE = {"grant": [], "revoke": ["READ", "WRITE"]}
-EVERYTHING = {"thing:/": ALL, "message:/": ALL}
-ERRORS = {"additionalResponses": [{"success": False, "schema": "dittoError"}]}
-SSE = {"contentType": "text/event-stream", "subprotocol": "sse"}
+EVERYTHING: dict[str, Any] = {"thing:/": ALL, "message:/": ALL}
+THING: dict[str, Any] = {"thingId": "ns:lamp"}
 
 
-def form(op: Json, href: str, method: str, content: str = "application/json") -> dict[str, Any]:
-    return {"op": op, "href": href, "htv:methodName": method, "contentType": content, **ERRORS}
+def told(document: dict[str, Any], rights: dict[str, Any] = EVERYTHING, feature: str | None = None) -> Description:
+    policy = {"entries": {"A": entry("me", **rights)}}
+    model = ThingModel("https://m/lamp", {"@type": "tm:ThingModel", **document})
+    return describe(model, Instance(THING, feature), Access(policy).rights(frozenset(["me"])))
 
 
-def stream(op: str, stop: str, href: str) -> dict[str, Any]:
-    return {**form([op, stop], href, "GET"), **SSE}
-
-
-def reads(href: str) -> dict[str, Any]:
-    return form("readproperty", href, "GET")
-
-
-def writes(href: str) -> list[dict[str, Any]]:
-    return [
-        form("writeproperty", href, "PUT"),
-        form("writeproperty", href, "PATCH", "application/merge-patch+json"),
-    ]
-
-
-def observes(href: str) -> dict[str, Any]:
-    return stream("observeproperty", "unobserveproperty", href)
-
-
-def described(
-    document: dict[str, Any],
-    rights: dict[str, Any] = EVERYTHING,
-    *,
-    feature: str | None = None,
-    values: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """With the rights of a policy, of a thing with such attributes or a feature with such properties."""
-    thing: dict[str, Any] = {"thingId": "ns:lamp"}
-    if values is not None:
-        thing |= {"attributes": values} if feature is None else {"features": {feature: {"properties": values}}}
-    access = Access({"entries": {"A": entry("me", **rights)}}).rights(frozenset(["me"]))
-    model = ThingModel(URL, {"@type": "tm:ThingModel", **document})
-    return description(model, Described(BASE, thing, feature, "2024-01-01T00:00:00Z", access))
-
-
-def test_a_thing_is_described_with_all_that_can_be_done_with_it() -> None:
-    told = described(
+def test_a_description_says_where_everything_is_and_what_the_model_says_of_it() -> None:
+    found = told(
         {
             "title": "Lamp",
-            "tm:optional": ["/properties/color"],
+            "version": {"model": "2"},
+            "tm:optional": ["/properties/watts"],
             "properties": {"watts": {"type": "integer"}, "color": {"ditto:category": "status"}},
             "actions": {"reset": {"title": "Reset"}},
-            "events": {"broken": {"title": "Broken"}},
+            "events": {"broken": {}},
         }
     )
-    errors = told.pop("schemaDefinitions")["dittoError"]
-    assert told == {
-        "@type": "Thing",
-        "title": "Lamp",
-        "id": "urn:ns:lamp",
-        "base": "https://host/api/2/things/ns:lamp/",
-        "links": [{"rel": "type", "href": URL, "type": "application/tm+json"}],
-        "securityDefinitions": {"basic_sc": {"scheme": "basic", "in": "header"}},
-        "security": "basic_sc",
-        "created": "2024-01-01T00:00:00Z",
-        "properties": {
-            "watts": {
-                "type": "integer",
-                "observable": True,
-                "forms": [reads("attributes/watts"), *writes("attributes/watts"), observes("attributes/watts")],
-            },
-            "color": {
-                "ditto:category": "status",
-                "observable": True,
-                "forms": [
-                    reads("attributes/status/color"),
-                    *writes("attributes/status/color"),
-                    observes("attributes/status/color"),
-                ],
-            },
+    assert found == Description(
+        {"@type": "Thing", "title": "Lamp", "version": {"model": "2", "instance": "2"}},
+        (),
+        {
+            "watts": DescribedProperty(("attributes", "watts"), {"type": "integer"}, True),
+            "color": DescribedProperty(("attributes", "status", "color"), {"ditto:category": "status"}, True),
         },
-        "actions": {
-            "reset": {
-                "title": "Reset",
-                "synchronous": True,
-                "forms": [form("invokeaction", "inbox/messages/reset", "POST")],
-            }
-        },
-        "events": {
-            "broken": {
-                "title": "Broken",
-                "forms": [stream("subscribeevent", "unsubscribeevent", "outbox/messages/broken")],
-            }
-        },
-        "forms": [
-            form("readallproperties", "attributes", "GET"),
-            form("readmultipleproperties", "attributes", "GET"),
-            form("writeallproperties", "attributes", "PUT"),
-            form("writemultipleproperties", "attributes", "PATCH", "application/merge-patch+json"),
-            stream("observeallproperties", "unobserveallproperties", "attributes"),
-            stream("subscribeallevents", "unsubscribeallevents", "outbox/messages"),
-        ],
-    }
-    status = errors["properties"]["status"]
-    assert (status["minimum"], status["maximum"]) == (400, 599)
-    assert errors["required"] == ["status", "error", "message"]
+        {"reset": DescribedMessage(("inbox", "messages", "reset"), {"title": "Reset"})},
+        {"broken": DescribedMessage(("outbox", "messages", "broken"), {})},
+    )
 
 
-def test_a_feature_is_described_with_a_way_to_its_thing() -> None:
-    told = described({"properties": {"on": {}}, "actions": {"toggle": {}}}, feature="Switch")
-    assert told["id"] == "urn:ns:lamp/features/Switch"
-    assert told["base"] == "https://host/api/2/things/ns:lamp/features/Switch/"
-    assert told["links"] == [
-        {"rel": "type", "href": URL, "type": "application/tm+json"},
-        {"rel": "collection", "href": "https://host/api/2/things/ns:lamp", "type": "application/td+json"},
-    ]
-    assert told["properties"]["on"]["forms"][0] == reads("properties/on")
-    assert told["forms"][0] == form("readallproperties", "properties", "GET")
-    assert told["actions"]["toggle"]["forms"][0]["href"] == "inbox/messages/toggle"
+def test_places_are_the_same_below_a_feature_and_rights_are_those_at_the_feature() -> None:
+    document: dict[str, Any] = {"properties": {"on": {}, "off": {}}, "actions": {"toggle": {}}}
+    rights = {"thing:/features/Switch/properties/on": READ, "message:/features/Switch/inbox": ALL}
+    found = told(document, rights, "Switch")
+    assert dict(found.properties) == {"on": DescribedProperty(("properties", "on"), {}, False)}
+    assert found.actions["toggle"].place == ("inbox", "messages", "toggle")
 
 
-def test_a_thing_without_affordances_has_no_forms() -> None:
-    told = described({"properties": {}, "actions": {"a": 1}})
-    assert told["forms"] == []
-    assert told.keys().isdisjoint(["properties", "actions", "events"])
+def test_a_link_to_a_submodel_becomes_one_to_the_feature_for_those_who_may_read_it() -> None:
+    first, second = ({"rel": "tm:submodel", "href": "switch", "instanceName": name} for name in ("A", "B"))
+    document = {"links": [first, {"rel": "license"}, second]}
+    assert told(document).links == (FeatureLink("A"), {"rel": "license"}, FeatureLink("B"))
+    rights = {"thing:/": READ, "thing:/features/A": NONE}
+    assert told(document, rights).links == ({"rel": "license"}, FeatureLink("B"))
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("schema", "may_write", "readable", "writable", "observable"),
     [
-        ("tm:ThingModel", "Thing"),
-        (["tm:ThingModel", "saref:Lamp"], ["Thing", "saref:Lamp"]),
+        ({}, True, True, True, True),
+        ({}, False, True, False, True),
+        ({"readOnly": True}, True, True, False, True),
+        ({"writeOnly": True, "observable": False}, True, False, True, False),
     ],
 )
-def test_a_description_is_of_a_thing_and_of_all_else_that_its_model_is_of(kind: Any, told: Any) -> None:
-    assert described({"@type": kind})["@type"] == told
+def test_what_can_be_done_with_a_property_depends_on_its_model_and_its_reader(
+    schema: dict[str, Any], may_write: bool, readable: bool, writable: bool, observable: bool
+) -> None:
+    found = DescribedProperty(("attributes", "x"), schema, may_write)
+    assert (found.is_readable, found.is_writable, found.observable) == (readable, writable, observable)
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("instance", "given"),
     [
-        ({"model": "1.2"}, {"model": "1.2", "instance": "1.2"}),
-        ({"other": "1.2"}, {"other": "1.2"}),
-        (["model"], ["model"]),
-        ("1.2", "1.2"),
+        (Instance({**THING, "attributes": {PLACEHOLDERS: {"A": 1}}}), {"A": 1}),
+        (Instance({**THING, "features": {"F": {"properties": {PLACEHOLDERS: {"A": 2}}}}}, "F"), {"A": 2}),
+        (Instance({**THING, "attributes": {PLACEHOLDERS: "A"}}), {}),
+        (Instance(THING), {}),
     ],
 )
-def test_an_instance_has_the_version_of_its_model(version: Any, told: Any) -> None:
-    assert described({"version": version})["version"] == told
+def test_a_thing_and_a_feature_have_values_for_placeholders(instance: Instance, given: dict[str, Any]) -> None:
+    assert instance.placeholders == given
 
 
-def test_links_of_the_model_are_kept_and_submodels_are_features() -> None:
-    licence = {"rel": "license", "href": "https://m/license"}
-    links = [licence, {"rel": "tm:submodel", "href": "switch", "instanceName": "Switch"}, "no link"]
-    assert described({"links": links})["links"][1:] == [
-        licence,
-        {"rel": "item", "href": "features/Switch", "type": "application/td+json"},
-        "no link",
-    ]
-    assert len(described({"links": {"rel": "license"}})["links"]) == 1
-
-
-def test_a_feature_that_may_not_be_read_is_not_linked() -> None:
-    links = [{"rel": "tm:submodel", "href": "a", "instanceName": name} for name in ("A", "B")]
-    told = described({"links": links}, {"thing:/": READ, "thing:/features/A": NONE})
-    assert [link["href"] for link in told["links"]] == [URL, "features/B"]
-
-
-def test_a_property_that_may_not_be_read_is_not_described() -> None:
-    schemas: dict[str, Any] = {"x": {}, "y": {}, "z": {}}
-    told = described({"properties": schemas}, {"thing:/": ALL, "thing:/attributes/x": NONE})
-    assert list(told["properties"]) == ["y", "z"]
-
-
-def test_a_property_that_can_be_read_in_part_is_described() -> None:
-    told = described({"properties": {"x": {}, "y": {}}}, {"thing:/attributes/x/inside": READ})
-    assert list(told["properties"]) == ["x"]
-
-
-def test_what_may_not_be_written_is_read_only() -> None:
-    """As a whole: a property with a part that may not be written cannot be set."""
-    schemas: dict[str, Any] = {"x": {}, "y": {}}
-    rights = {"thing:/": READ, "thing:/attributes/x": WRITE, "thing:/attributes/x/inside": NONE}
-    told = described({"properties": schemas}, rights)
-    for name in schemas:
-        href = f"attributes/{name}"
-        assert told["properties"][name] == {
-            "observable": True,
-            "readOnly": True,
-            "forms": [reads(href), observes(href)],
-        }
-    assert [form["op"] for form in told["forms"] if "write" in str(form["op"])] == []
-
-
-def test_a_thing_with_one_property_that_may_be_written_is_written_as_a_whole() -> None:
-    told = described({"properties": {"x": {}, "y": {}}}, {"thing:/": READ, "thing:/attributes/y": ALL})
-    written = ["writeallproperties", "writemultipleproperties"]
-    assert [form["op"] for form in told["forms"] if "write" in str(form["op"])] == written
-
-
-@pytest.mark.parametrize(
-    ("schema", "forms"),
-    [
-        ({"readOnly": True}, [reads("attributes/x"), observes("attributes/x")]),
-        ({"writeOnly": True}, [*writes("attributes/x"), observes("attributes/x")]),
-        ({"observable": False}, [reads("attributes/x"), *writes("attributes/x")]),
-    ],
-)
-def test_a_property_has_the_forms_that_its_model_allows(schema: Any, forms: list[Any]) -> None:
-    told = described({"properties": {"x": schema}})
-    assert told["properties"]["x"] == {"observable": True, **schema, "forms": forms}
-
-
-def test_a_message_is_described_to_those_who_may_send_or_receive_it() -> None:
-    document: dict[str, Any] = {"actions": {"a": {}, "b": {}}, "events": {"e": {}, "f": {}}}
-
-    def told(**rights: Any) -> tuple[list[str], list[str]]:
-        found = described(document, rights)
-        return list(found.get("actions", {})), list(found.get("events", {}))
-
-    assert told(**{"message:/": ALL}) == (["a", "b"], ["e", "f"])
-    assert told(**{"message:/": WRITE}) == (["a", "b"], [])
-    assert told(**{"message:/": READ}) == ([], ["e", "f"])
-    assert told(**{"thing:/": ALL}) == ([], [])
-    one_less = {"message:/inbox/messages/a": NONE, "message:/outbox/messages/e": NONE}
-    assert told(**{"message:/": ALL, **one_less}) == (["b"], ["f"])
-
-
-def test_a_message_of_a_feature_needs_a_right_at_the_feature() -> None:
-    rights = {"message:/features/Switch/inbox/messages/toggle": WRITE}
-    assert list(described({"actions": {"toggle": {}, "other": {}}}, rights, feature="Switch")["actions"]) == ["toggle"]
-    assert "actions" not in described({"actions": {"toggle": {}}}, rights)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("{{ NAME }}", "lamp"),
-        ("{{NAME}}", "lamp"),
-        ("The {{ NAME }} of {{ PLACE }}", "The lamp of hall"),
-        # By itself it is the value as it is, in a text the value as text.
-        ("{{ COUNT }}", 3),
-        ("{{ COUNT }} lamps", "3 lamps"),
-        ("{{ WHERE }}", {"a": 1}),
-        ("at {{ WHERE }}", 'at {"a":1}'),
-        ("{ NAME }", "{ NAME }"),
-        (5, 5),
-    ],
-)
-@pytest.mark.parametrize("feature", [None, "Switch"])
-def test_placeholders_have_the_values_of_the_thing_or_the_feature(text: Any, told: Any, feature: str | None) -> None:
-    values = {PLACEHOLDERS: {"NAME": "lamp", "PLACE": "hall", "COUNT": 3, "WHERE": {"a": 1}}}
-    document = {"title": text, "support": [{"inside": text}, text]}
-    found = described(document, feature=feature, values=values)
-    assert (found["title"], found["support"]) == (told, [{"inside": told}, told])
-
-
-@pytest.mark.parametrize("values", [None, {}, {PLACEHOLDERS: {"OTHER": 1}}, {PLACEHOLDERS: "NAME"}])
-@pytest.mark.parametrize("text", ["{{ NAME }}", "of {{ NAME }}"])
-def test_a_placeholder_without_a_value_is_refused(values: dict[str, Any] | None, text: str) -> None:
+def test_placeholders_are_replaced_wherever_they_are() -> None:
+    value = {"a": ["{{ N }}", "{{N}} lamps", 5], "{{ N }}": None}
+    assert without_placeholders(value, {"N": 3}) == {"a": [3, "3 lamps", 5], "{{ N }}": None}
     with pytest.raises(TwinRefusal) as refused:
-        described({"title": text}, values=values)
-    assert refused.value.reason == PlaceholderUnknown("NAME", is_of_model=True)
+        without_placeholders(value, {})
+    assert refused.value.reason == PlaceholderUnknown("N", is_of_model=True)

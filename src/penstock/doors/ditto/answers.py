@@ -12,7 +12,7 @@ from typing import assert_never
 from msgspec import UNSET, UnsetType
 
 from penstock.twins import reasons
-from penstock.twins.decision import Effect, Result
+from penstock.twins.decision import Effect, Migrated, Result
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.told import Told
 from penstock.twins.twin import Change
@@ -34,12 +34,13 @@ CREATED = 201
 ACCEPTED = 202
 DONE = 204
 
+# Why nothing can be migrated to a definition of which it is not said where its model is.
+UNKNOWN_MODEL = "The definition has no model here: see ditto.wot_models in the configuration."
+
 STATUS = {
     Effect.RETRIEVED: RETRIEVED,
     Effect.CREATED: CREATED,
     Effect.CHANGED: DONE,
-    Effect.MIGRATED: RETRIEVED,
-    Effect.TRIED: ACCEPTED,
 }
 
 
@@ -73,7 +74,23 @@ class DittoAnswer:
 
 
 def answer_of(result: Result, kept_headers: Json | None = None) -> DittoAnswer:
-    return DittoAnswer(STATUS[result.effect], result.value, result.tag, kept_headers, result.metadata)
+    if isinstance(result.effect, Migrated):
+        status, value = _migrated(result.effect)
+    else:
+        status, value = STATUS[result.effect], result.value
+    return DittoAnswer(status, value, etag_of(result.tag), kept_headers, result.metadata)
+
+
+def etag_of(tag: str | None) -> str | None:
+    """A tag as the header has it; None if there is none."""
+    return None if tag is None else f'"{tag}"'
+
+
+def _migrated(effect: Migrated) -> tuple[int, Json]:
+    """The answer to `migrateDefinition`."""
+    status = "DRY_RUN" if effect.tried else "APPLIED"
+    told = {"thingId": effect.thing_id, "patch": effect.patch, "mergeStatus": status}
+    return ACCEPTED if effect.tried else RETRIEVED, told
 
 
 def event_of(told: Told, change: Change) -> TwinEvent:
@@ -138,6 +155,8 @@ def error_of(refusal: TwinRefusal) -> DittoError:
             return things.MODEL_NOT_ACCESSIBLE.of(urls[0], description=told)
         case reasons.ModelNotAccessible(url, text):
             return things.MODEL_NOT_ACCESSIBLE.of(url, description=text)
+        case reasons.ModelInvalid(url, None):
+            return things.MODEL_INVALID.of(url, description=UNKNOWN_MODEL)
         case reasons.ModelInvalid(url, text):
             return things.MODEL_INVALID.of(url, description=text)
         case reasons.NotAsModelled(text, details):
@@ -155,9 +174,9 @@ def error_of(refusal: TwinRefusal) -> DittoError:
             return problem
         case reasons.TagMismatch(is_policy, is_negative, given, current):
             entry = policies.POLICY_PRECONDITION_FAILED if is_policy else things.PRECONDITION_FAILED
-            return entry.of("if-none-match" if is_negative else "if-match", given, current or "null")
+            return entry.of("if-none-match" if is_negative else "if-match", given, etag_of(current) or "null")
         case reasons.TagCurrent(is_policy, given, current):
-            return (policies.POLICY_NOT_MODIFIED if is_policy else things.NOT_MODIFIED).of(given, current)
+            return (policies.POLICY_NOT_MODIFIED if is_policy else things.NOT_MODIFIED).of(given, etag_of(current))
         case reasons.NothingNew(is_policy):
             return (policies.POLICY_EQUAL if is_policy else things.THING_EQUAL).of()
         case reasons.ConditionFailed():

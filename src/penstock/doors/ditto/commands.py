@@ -40,6 +40,7 @@ MAX_PARTS = 100
 # Commands with a document that may have placeholders.
 _BRINGS = frozenset((Action.CREATE, Action.MODIFY, Action.MERGE))
 
+_ANY = "*"
 _WEAK = "W/"
 _IF_EQUAL = {
     "update": IfEqual.UPDATE,
@@ -115,8 +116,10 @@ def _tags(headers: Headers, name: str) -> Tags | None:
     if text is None:
         return None
     tags = parse_tags(text, name)
-    strong = tuple([tag for tag in tags if not tag.startswith(_WEAK)])
-    return Tags(text, strong, tuple([tag.removeprefix(_WEAK) for tag in tags if tag.startswith(_WEAK)]))
+    named = [tag for tag in tags if tag != _ANY]
+    strong = tuple([tag.strip('"') for tag in named if not tag.startswith(_WEAK)])
+    weak = tuple([tag.removeprefix(_WEAK).strip('"') for tag in named if tag.startswith(_WEAK)])
+    return Tags(text, strong, weak, is_any=_ANY in tags)
 
 
 def _if_equal(headers: Headers) -> IfEqual:

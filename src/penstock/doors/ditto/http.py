@@ -17,6 +17,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UnsetType
 
 from penstock.doors.ditto.answers import CREATED, DittoAnswer
+from penstock.doors.ditto.description import DESCRIPTION_TYPE
 from penstock.doors.ditto.http_request import (
     ROOT,
     body_of,
@@ -61,9 +62,6 @@ from penstock.wire.ditto.topic import TopicChannel
 from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
 
 Handler = Callable[[Request, Login], Awaitable[Response]]
-
-# A Thing Description of the Web of Things.
-DESCRIPTION_TYPE = "application/td+json"
 
 # The answer to a command that does not ask for one.
 ACCEPTED = 202

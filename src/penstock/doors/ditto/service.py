@@ -24,6 +24,7 @@ from msgspec import UNSET
 
 from penstock.doors.ditto.answers import RETRIEVED, DittoAnswer, answer_of, error_of, event_of
 from penstock.doors.ditto.commands import moment_of, things_asked_for, twin_command
+from penstock.doors.ditto.description import Described, description
 from penstock.doors.ditto.identity import DittoIdentity, Login, ShownCredentials
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
@@ -49,7 +50,6 @@ from penstock.twins.registry import Twins
 from penstock.twins.retrieval import retrieve, seen
 from penstock.twins.told import Told
 from penstock.twins.twin import Change, Document, Twin
-from penstock.twins.wot.description import Described, description
 from penstock.twins.wot.model import ModelProblem, ThingModel
 from penstock.twins.wot.validation import ModelRules
 from penstock.wire.ditto.acks import PERSISTED, SEARCH_PERSISTED
