@@ -17,14 +17,13 @@ from pathlib import Path
 import grimp
 import pytest
 
-from penstock.doors.ditto.http_request import HEADERS
-from penstock.wire.ditto import errors, policy_errors, thing_errors
-from penstock.wire.ditto.errors import ErrorEntry
-
 from penstock.cluster.local import LocalHub
 from penstock.config import load
+from penstock.doors.ditto.http_request import HEADERS
 from penstock.server import Server
 from penstock.services.cluster.hub import HubPart
+from penstock.wire.ditto import errors, policy_errors, thing_errors
+from penstock.wire.ditto.errors import ErrorEntry
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
