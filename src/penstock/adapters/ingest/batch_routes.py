@@ -40,7 +40,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     415: {"description": "Not Arrow"},
     422: {"description": "Invalid rows, or an invalid name, number or mode"},
     429: {"description": "No room for a stage, or the batch is being committed: try again"},
-    503: {"description": "The journal or a file cannot be written, or the server is going down: try again"},
+    503: {"description": "The journal or a file cannot be written, or the server is shutting down: try again"},
 }
 
 # Bytes of a commit.

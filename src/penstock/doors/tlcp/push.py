@@ -156,7 +156,7 @@ def _tell_later(session: Session, done: asyncio.Task[list[bytes]]) -> None:
     if error is None:
         _tell(session, done.result())
     elif not isinstance(error, PushRefusal | Refusal):
-        log.raised("unexpected error in a request whose client has gone", error)
+        log.raised("unexpected error in a request whose client has disconnected", error)
 
 
 async def _carry_out(desk: PushDesk, session: Session, request: PushControl) -> list[bytes]:
