@@ -55,7 +55,7 @@ class Commit(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def batch_routes() -> APIRouter:
-    """Built once in a process, because that takes as long as the rest of a server's start."""
+    """Built once in a process, because FastAPI is slow to build routes: it makes a model of the parameters of each."""
     router = APIRouter()
 
     @router.get(ADAPTER, summary="What may be published, and whether batches are accepted", response_class=Answer)
