@@ -71,7 +71,7 @@ def test_a_refusal_is_named() -> None:
 
 
 def test_what_is_no_packet_ends_the_connection() -> None:
-    with pytest.raises(MqttError, match="does not keep to the standard: a broker does not send packets of kind 0"):
+    with pytest.raises(MqttError, match="MQTT protocol error: a broker does not send packets of kind 0"):
         asyncio.run(against(answering(WELCOME + b"\x00\x00"), opened))
 
 

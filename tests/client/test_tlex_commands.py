@@ -232,7 +232,7 @@ def test_who_receives_waits_for_a_hub_that_is_restarted_and_says_so(empty: Place
         connected(receiving)
         connected(impatient)
         server.terminate()
-        refused = "penstock: HTTP 503 Service Unavailable: The server is going down; try again in a moment; "
+        refused = "penstock: HTTP 503 Service Unavailable: The server is shutting down; try again in a moment; "
         assert receiving.stderr is not None
         assert receiving.stderr.readline() == "penstock: the hub asks to reconnect\n"
         assert receiving.stderr.readline() == f"{refused}next try in 0.5 s\n"

@@ -954,7 +954,7 @@ def test_an_edge_that_stops_waits_for_its_last_answers() -> None:
         world = World()
         edge = world.edge("e1")
         session, _ = await edge.open()
-        session.close(Cause.MAX_DURATION, "The server is going down")
+        session.close(Cause.MAX_DURATION, "The server is shutting down")
         await edge.link.calls.settle(5)
         await edge.link.calls.close()
         await world.hub.guests.close()

@@ -321,7 +321,7 @@ def test_a_hub_of_another_version_is_not_followed(server: NatsServer, caplog: py
         async with Cluster(section_of(server.url)) as cluster:
             foreign = encode_news(99, HubNews(999, "9.9.9", "hub", "foreign"))
             cluster.hub_fabric.link.send("penstock.penstock.news", foreign)
-            await until(lambda: "a hub of another version" in caplog.text)
+            await until(lambda: "the hub runs an incompatible version" in caplog.text)
             await cluster.settle()
             assert [edge.connections for edge in cluster.edges] == [1, 1]
 

@@ -111,12 +111,12 @@ def test_a_draining_server_refuses_with_http_503_or_code_5_and_ends_sessions_wit
         http.post("create_session", create())
         assert http.read_head() == 503
         # A balancer takes the status as a reason to try another server, clients as one to try again.
-        text = "The server is going down; another one behind the same address may let you in"
+        text = "The server is shutting down; another one behind the same address may let you in"
         assert http.read_body() == f"{text}\n".encode()
         with pytest.raises(InvalidStatus, match="503"):
             Socket(url, f"{PROTOCOL}.lightstreamer.com")
         assert early.create() == [f"CONERR,5,{text}"]
-    assert stream.read_line() == "END,48,The server is going down"
+    assert stream.read_line() == "END,48,The server is shutting down"
     site.ask("DELETE", "/drain")
     assert site.exchange.request("create_session", create(polling=True))[0].startswith("CONOK,")
 
@@ -182,7 +182,7 @@ def test_a_process_stops_when_it_has_drained(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, {"admin.users": str(tmp_path / "users")}) as process:
         with Exchange(process.host, process.port).stream(adapter_set="WELCOME") as stream:
             ask(process.api_port, "POST", "/drain", {"seconds": 0, "stop": True})
-            assert stream.read_line() == "END,48,The server is going down"
+            assert stream.read_line() == "END,48,The server is shutting down"
         assert process.wait() == 0
 
 

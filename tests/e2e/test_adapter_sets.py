@@ -236,7 +236,7 @@ def test_a_reload_ends_the_sessions_of_changed_and_removed_sets_and_of_no_others
         assert exchange.control(same.session, reqId=2, op="delete", subId=1) == ["REQOK,2"]
         assert first_value(exchange, same, "item2") == "U,1,1,one item2"
         code, log = process.stop()
-        assert same.read_until("END")[-1] == "END,48,The server is going down"
+        assert same.read_until("END")[-1] == "END,48,The server is shutting down"
     assert code == 0
     assert "ERROR" not in log
 

@@ -153,7 +153,7 @@ def test_an_edge_of_another_version_gets_nothing_of_a_hub_and_others_go_on(tmp_p
         assert isinstance(heard[0], Welcome)
         assert (heard[0].version, heard[0].sets) == (VERSION, ())
         assert isinstance(heard[1], Stranger)
-        assert "edge speaks another version of the fabric and is not served" in cluster["h1"].log
+        assert "edge runs an incompatible version and is not served" in cluster["h1"].log
         trial.judge()
 
 
@@ -171,7 +171,7 @@ def test_a_hub_of_another_version_is_not_followed_though_it_came_later(
     async def be_there(nats: str) -> None:
         later = NatsHub(section(nats), "later", "run")
         await later.open(Nobody(), time.time_ns() + 10**18)
-        await asyncio.to_thread(wait_until, lambda: "there is a hub of another version" in cluster["e1"].log, "seen")
+        await asyncio.to_thread(wait_until, lambda: "the hub runs an incompatible version" in cluster["e1"].log, "seen")
         await later.close()
 
     # The hub is one with a lease: another that has none does not oust it.

@@ -27,7 +27,7 @@ from tests.support.process import READY, ServerProcess
 from tests.support.raw import CID, TIMEOUT, Exchange, Http, Socket, Stream, params, tags
 
 # What every stream is told when the server goes down: the cause that makes clients open a new session.
-GOODBYE = "END,48,The server is going down"
+GOODBYE = "END,48,The server is shutting down"
 
 GOING_AWAY = 1001
 

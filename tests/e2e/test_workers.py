@@ -301,7 +301,7 @@ def test_a_stop_ends_clients_and_all_processes(tmp_path: Path) -> None:
         pids = list(server.workers().values())
         server.send_signal(signal.SIGTERM)
         for client in clients:
-            assert client.read_until("END")[-1] == "END,48,The server is going down"
+            assert client.read_until("END")[-1] == "END,48,The server is shutting down"
         assert server.wait() == 0
         assert all(is_gone(pid) for pid in pids)
         assert " ERROR " not in server.log
@@ -400,7 +400,7 @@ def test_a_drain_ends_the_sessions_of_all_workers_and_then_the_server(steered: W
     clients = both(steered)
     assert ask(steered.api_port, "POST", "/drain", {"seconds": 1, "stop": True}).body["sessions"] >= 2
     for client in clients:
-        assert client.read_until("END")[-1] == "END,48,The server is going down"
+        assert client.read_until("END")[-1] == "END,48,The server is shutting down"
     assert steered.wait() == 0
     assert all(is_gone(pid) for pid in pids)
     close(*clients)

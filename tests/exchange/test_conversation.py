@@ -207,7 +207,7 @@ def test_a_server_that_goes_down_asks_all_to_reconnect_and_sends_away_who_does_n
     world.turn()
     assert good.take() == bad.take() == [Reconnect()]
     assert pending.end_reason is EndReason.ADMIN_TERMINATION
-    with pytest.raises(HubRefusal, match="going down"):
+    with pytest.raises(HubRefusal, match="shutting down"):
         world.open(TLC, A)
     good.send(Bye())
     early = world.hub.is_empty

@@ -86,7 +86,7 @@ def test_zeros_are_no_frames() -> None:
 def test_frames_that_were_taken_out_are_missed() -> None:
     assert walk(frame(1) + frame(5)) == [
         (1, 2),
-        Damage("s", len(frame(1)), 0, 3, 4, "frames were taken out"),
+        Damage("s", len(frame(1)), 0, 3, 4, "frames are missing"),
         (5, 6),
     ]
 
@@ -135,4 +135,4 @@ def test_the_last_committed_record_may_have_a_frame_of_its_own() -> None:
     end = len(frame(1))
     assert walk(frame(1) + frame(3, 1) + frame(4), last=3) == [(1, 2), (3, 3)]
     assert walk(frame(1), last=3) == [(1, 2), Damage("s", end, 0, 3, 3, "the file is truncated")]
-    assert walk(frame(1) + frame(5), last=4) == [(1, 2), Damage("s", end, 0, 3, 4, "frames were taken out")]
+    assert walk(frame(1) + frame(5), last=4) == [(1, 2), Damage("s", end, 0, 3, 4, "frames are missing")]

@@ -82,7 +82,7 @@ def complaint(reason: str, item: str = "t") -> dict[str, object]:
 
 # -- events that no mode understands ----------------------------------------------------------------------------------
 
-UTF8 = "holds half a surrogate pair, which UTF-8 cannot carry"
+UTF8 = "holds an unpaired surrogate, which UTF-8 cannot encode"
 COMMAND_EVENT: Mapping[object, object] = {"key": "k", "command": "ADD"}
 
 NONSENSE = [
@@ -229,7 +229,7 @@ def test_keys_and_commands_mean_nothing_to_the_other_modes(caplog: pytest.LogCap
 
 # -- items that nobody asked for --------------------------------------------------------------------------------------
 
-NOBODY = "nobody is subscribed to this item; it is not mentioned again"
+NOBODY = "the item has no subscribers; logged once per item"
 
 
 @pytest.mark.parametrize("item", ["nobody's", "", "\x00", "\ud800", "T", "t " * 500])

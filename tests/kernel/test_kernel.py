@@ -112,8 +112,8 @@ def test_stopping_ends_every_session_with_48_after_its_last_updates(harness: Har
     channel.take()
     harness.source.publish("a", {"x": "1"})
     harness.kernel.stop()
-    assert channel.take() == ["U,1,1,1", "END,48,The server is going down"]
-    assert other.take()[-1] == "END,48,The server is going down"
+    assert channel.take() == ["U,1,1,1", "END,48,The server is shutting down"]
+    assert other.take()[-1] == "END,48,The server is shutting down"
     assert channel.closes_socket
     assert other.closes_socket
 

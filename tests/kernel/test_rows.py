@@ -87,7 +87,7 @@ def test_numbers_in_a_row_are_written_out() -> None:
         (("t", "1"), "t", "a row of 1 values; expected 2, one for each field"),
         (("t", "1", "2", "3"), "t", "a row of 3 values; expected 2, one for each field"),
         (("t", "1", b"2"), "t", "the value of field 'y' is a bytes, not text"),
-        (("t", "1", "\ud800"), "t", "the value of field 'y' holds half a surrogate pair, which UTF-8 cannot carry"),
+        (("t", "1", "\ud800"), "t", "the value of field 'y' holds an unpaired surrogate, which UTF-8 cannot encode"),
         ((7, "1", "2"), "", "a row whose item is a int, not text"),
         ("text", "", "a row that is a str, not an item and its values"),
         ((), "", "a row that is a tuple, not an item and its values"),
@@ -110,8 +110,8 @@ def test_a_bad_row_is_dropped_and_reported_and_the_others_go_on(row: Any, item: 
     ("fields", "complaint"),
     [
         (("x", "x"), "field 'x' is named twice"),
-        (("x", 7), "field name 7 is not text that UTF-8 can carry"),
-        (("\ud800",), "is not text that UTF-8 can carry"),
+        (("x", 7), "field name 7 is not text that UTF-8 can encode"),
+        (("\ud800",), "is not text that UTF-8 can encode"),
     ],
 )
 def test_fields_that_cannot_be_names_are_refused(fields: Any, complaint: str) -> None:
@@ -123,7 +123,7 @@ def test_rows_of_items_that_nobody_wants_are_counted_and_reported_once() -> None
     harness = Harness(snapshots=False)
     harness.feed.rows(FIELDS, [("t", "1", "2"), ("t", "3", "4")])
     assert (harness.feed.events, harness.feed.unwanted_events) == (2, 2)
-    assert harness.source.complaints == [("t", "nobody is subscribed to this item; it is not mentioned again")]
+    assert harness.source.complaints == [("t", "the item has no subscribers; logged once per item")]
 
 
 def test_rows_are_recorded_as_events_whether_anybody_is_subscribed_or_not() -> None:

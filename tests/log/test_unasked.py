@@ -12,7 +12,7 @@ from penstock import log
 {first}
 ours = log.get("penstock.pipeline.outlet")
 ours.info("batch sent", rows=3)
-ours.warning("trying again until it works", server="http://127.0.0.1:1", token="abc", problem="it is away")
+ours.warning("request failed; retrying", server="http://127.0.0.1:1", token="abc", problem="it is away")
 """
 
 
@@ -26,7 +26,7 @@ def told(first: str) -> list[str]:
 def test_a_program_that_sets_up_no_logs_is_told_why_as_well() -> None:
     (line,) = told("")
     assert re.fullmatch(
-        r"[\d-]+T[\d:.]+Z WARN  penstock\.pipeline\.outlet trying again until it works server=http://127\.0\.0\.1:1"
+        r"[\d-]+T[\d:.]+Z WARN  penstock\.pipeline\.outlet request failed; retrying server=http://127\.0\.0\.1:1"
         r' token=\*\*\* problem="it is away"',
         line,
     )
@@ -35,7 +35,7 @@ def test_a_program_that_sets_up_no_logs_is_told_why_as_well() -> None:
 def test_a_program_that_has_logs_of_its_own_gets_records_there_and_nowhere_else() -> None:
     own = "logging.basicConfig(format='%(name)s: %(message)s: %(fields)s')"
     (line,) = told(own)
-    assert line.startswith("penstock.pipeline.outlet: trying again until it works: {'server': 'http://127.0.0.1:1', ")
+    assert line.startswith("penstock.pipeline.outlet: request failed; retrying: {'server': 'http://127.0.0.1:1', ")
 
 
 def test_a_program_that_wants_no_line_of_libraries_gets_none() -> None:

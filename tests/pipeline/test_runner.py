@@ -491,7 +491,7 @@ def test_a_query_waits_for_what_it_needs_and_says_so_once(world: World, caplog: 
     found = world.found("late")
     assert found is not None
     assert (found.status.state, found.status.reason) == ("starting", "there is no token yet")
-    assert [record.message for record in caplog.records].count("query waits") == 1
+    assert [record.message for record in caplog.records].count("query waits for the journal or the token") == 1
     obstacles.append(None)
     world.until(lambda: job.isActive)
 

@@ -10,7 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.pipeline.realtime import JAR_PATH
+from penstock.pipeline.runner import USUAL
 from penstock.pipeline.session import LOCAL_FILES, SETTINGS, with_own
+
+# Seconds of the shortest batches that are counted completely.
+SHORTEST_BATCH = 0.01
 
 OPEN_AND_CLOSE = """
 import subprocess, sys
@@ -35,6 +39,11 @@ def test_importing_the_package_does_not_load_spark() -> None:
 def test_the_settings_are_in_force(spark: SparkSession) -> None:
     for name, value in SETTINGS.items():
         assert spark.conf.get(name) == value, name
+
+
+def test_spark_keeps_the_progress_of_all_batches_between_two_looks() -> None:
+    """Late rows and misfits are counted there: it kept 20, and batches without state take less than 50 ms."""
+    assert int(SETTINGS["spark.sql.streaming.numRecentProgressUpdates"]) * SHORTEST_BATCH >= USUAL.look
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ def test_a_request_without_body_ends_with_its_head() -> None:
 @pytest.mark.parametrize(
     ("fault", "text"),
     [
-        (Fault.NONSENSE, "does not keep to HTTP/2"),
-        (Fault.WRONG_FRAME, "does not keep to HTTP/2"),
+        (Fault.NONSENSE, "HTTP/2 protocol error"),
+        (Fault.WRONG_FRAME, "HTTP/2 protocol error"),
         (Fault.CLOSE_IN_THE_MIDDLE, "closed the connection"),
         (Fault.RESET, "reset the request"),
         (Fault.GO_AWAY, "closed the connection"),

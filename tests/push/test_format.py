@@ -114,7 +114,7 @@ NOT_JSON = "the notification format is not valid: "
         (
             '{"a":"\\ud800"}',
             PushReason.FORMAT_NOT_JSON,
-            NOT_JSON + "a string has half of a surrogate pair, which UTF-8 cannot have",
+            NOT_JSON + "a string has an unpaired surrogate, which UTF-8 cannot encode",
         ),
         (
             '{"a":' * 33 + "1" + "}" * 33,

@@ -99,7 +99,7 @@ BROKEN = [
     (b"PROXY TCP4 1.2.3.4 1.2.3.4 1 1_0\r\n", "expected a port"),
     (SIGNATURE + b"\x11\x11\x00\x0c", "has version 1 and command 1; expected 2, and 0 or 1"),
     (SIGNATURE + b"\x22\x11\x00\x0c", "has version 2 and command 2"),
-    (SIGNATURE + b"\x21\x41\x00\x0c", "has family 4 and transport 1, which nobody knows"),
+    (SIGNATURE + b"\x21\x41\x00\x0c", "has family 4 and transport 1; expected 0 to 3, and 0 to 2"),
     (SIGNATURE + b"\x21\x13\x00\x0c", "has family 1 and transport 3"),
     (SIGNATURE + b"\x21\x12\x00\x0c", "has transport 2; expected 1, because this is TCP"),
     (SIGNATURE + b"\x21\x11\x00\x0b", "says that 11 bytes follow; its addresses take 12"),

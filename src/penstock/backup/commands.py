@@ -61,4 +61,4 @@ def _one_line_on_error(target: Path) -> Iterator[None]:
         raise complaint(str(error), FAILED) from None
     except OSError as error:
         name = error.filename or target
-        raise complaint(f"{name}: {error.strerror or error}; nothing was kept of the copy", FAILED) from None
+        raise complaint(f"{name}: {error.strerror or error}; the incomplete copy was deleted", FAILED) from None

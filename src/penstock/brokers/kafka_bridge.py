@@ -184,7 +184,9 @@ class KafkaBridge(Bridge):
             read = max(ledger.low or 0, kept.offset, 0)
             place = {"connection": self.document.id, "topic": partition.topic, "partition": partition.partition}
             if max(read, ledger.end) > end:
-                log.warning("the topic has fewer records than were read: all of it is new", end=end, **place)
+                log.warning(
+                    "the topic ends before the last offset read, reading it from the beginning", end=end, **place
+                )
                 ledger.forget()
                 read = first
             elif 0 < read < first:
@@ -199,7 +201,7 @@ class KafkaBridge(Bridge):
         """What is under way must be settled before anything is read again, so this bridge ends."""
         if not self._closing.is_set():
             self._closing.set()
-            self._tell(self.end, "the group has taken partitions away")
+            self._tell(self.end, "the group has revoked partitions")
 
     def _handle(self, records: Sequence[Message]) -> None:
         found: list[InboundMessage] = []
@@ -284,7 +286,7 @@ class KafkaBridge(Bridge):
             return
         if settlement is Settlement.AGAIN:
             self._closing.set()
-            self.end("a record could not be dealt with for now, and must come again")
+            self.end("a record could not be processed yet; reconnecting to read it again")
         else:
             ledger.settle(place.offset)
 

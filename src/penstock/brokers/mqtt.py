@@ -224,7 +224,7 @@ class MqttLink(asyncio.Protocol):
                 else:
                     self._answered(packet)
         except MqttError as error:
-            self.abort(f"the broker does not keep to the standard: {error}")
+            self.abort(f"MQTT protocol error: {error}")
             return
         if messages:
             self._messages(messages)
@@ -337,5 +337,5 @@ def words(error: OSError) -> str:
 def words_of_refusal(error: OSError) -> str:
     """Of a connection with TLS that ended before the first answer."""
     # The reason is lost if the other side has closed before the client has read it.
-    perhaps = ": perhaps it wants a certificate of its clients" if isinstance(error, ConnectionError) else ""
+    perhaps = ": perhaps it requires a client certificate" if isinstance(error, ConnectionError) else ""
     return words(error) + perhaps

@@ -121,7 +121,7 @@ class MqttBridge(Bridge):
             link.settle(message)
         elif message.qos:
             # There is no other way to have it again.
-            link.abort("a message could not be dealt with for now, and must come again")
+            link.abort("a message could not be processed yet; reconnecting to receive it again")
 
     def _headers(self, message: MqttMessage) -> dict[str, str]:
         headers = {"mqtt.topic": message.topic, "mqtt.qos": str(message.qos)}

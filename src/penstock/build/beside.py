@@ -1,4 +1,4 @@
-"""Makes the compiled build while a server runs: `penstock demo --compile`. People see prices a minute sooner that way.
+"""Makes the compiled build while a server runs, so that nobody waits for the compiler: `penstock demo --compile`.
 
 The server that runs stays as it is; the next one is compiled. How a build is made is in `compiler`.
 """

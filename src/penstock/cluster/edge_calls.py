@@ -170,7 +170,7 @@ class EdgeCalls:
 
     def _told(self, method: str, answered: Answered) -> None:
         if isinstance(answered, CallRefused):
-            log.info("the hub refuses", call=method, reason=answered.text)
+            log.info("the hub refused a call", call=method, reason=answered.text)
         elif isinstance(answered, CallUnanswered):
             # The hub has to compare what it knows with what there is.
             self._presented = False

@@ -99,7 +99,7 @@ def decode_news(data: bytes) -> HubNews:
     try:
         return _NEWS.decode(memoryview(data)[HEAD_SIZE:])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise EnvelopeError(f"news that cannot be read: {error}") from None
+        raise EnvelopeError(f"invalid hub announcement: {error}") from None
 
 
 def split(epoch: int, number: int, payload: bytes, room: int) -> Iterator[bytes]:

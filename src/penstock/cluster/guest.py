@@ -339,6 +339,6 @@ class Edge:
 
 def _told(method: str, session: str, known: Callable[[str], None] | None, answered: Answered) -> None:
     if isinstance(answered, CallRefused) and answered.reason != Reason.UNKNOWN_SESSION.name:
-        log.info("an edge refuses", call=method, session=public(session), reason=answered.text)
+        log.info("an edge refused a call", call=method, session=public(session), reason=answered.text)
     if known is not None and not isinstance(answered, Exception):
         known(session)

@@ -323,7 +323,7 @@ class NatsEdge:
         self._timer = asyncio.get_running_loop().call_later(NEWS_SECONDS, self._tick)
         self._joiner.expire(self._now())
         if self._is_connected and self._now() - self._heard > SILENCE_SECONDS:
-            log.warning("the hub is silent")
+            log.warning("no message from the hub", seconds=SILENCE_SECONDS)
             self._disconnect()
         if not self._is_connected:
             self._ask()
@@ -348,7 +348,7 @@ class NatsEdge:
             if (epoch, news.run) not in self._foreign:
                 self._foreign.add((epoch, news.run))
                 log.error(
-                    "there is a hub of another version, which this edge cannot use",
+                    "the hub runs an incompatible version",
                     node=news.node,
                     release=news.release,
                     version=news.version,
@@ -364,7 +364,7 @@ class NatsEdge:
             self._epoch = epoch
         if not self._is_connected and self._listener is not None:
             self._is_connected = True
-            log.info("there is a hub", node=news.node, release=news.release)
+            log.info("connected to the hub", node=news.node, release=news.release)
             self._listener.connected()
 
     # -- what comes ------------------------------------------------------------------------------------------------
@@ -409,7 +409,7 @@ class NatsEdge:
             self._disconnect()
             self._ask()
         elif kind is Sort.GOODBYE:
-            log.info("the hub has gone")
+            log.info("the hub has shut down")
             self._disconnect()
         else:
             raise EnvelopeError(f"{kind.name} from a hub")

@@ -18,7 +18,7 @@ from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.tally import Tally
 
 BLOCKED = "New sessions temporarily blocked"
-DRAINING = "The server is going down; another one behind the same address may let you in"
+DRAINING = "The server is shutting down; another one behind the same address may let you in"
 
 
 class BlockScope(Enum):

@@ -379,7 +379,7 @@ class Reception:
             user=session.user,
             address=session.client.address,
             cause=cause,
-            reason=message or "the client has gone",
+            reason=message or "the client has disconnected",
             updates=figures.updates,
             bytes=figures.bytes,
             lost=figures.lost,

@@ -52,4 +52,4 @@ def unknown() -> HubRefusal:
 
 
 def going_down() -> HubRefusal:
-    return HubRefusal(HubReason.GOING_DOWN, "The server is going down; try again in a moment")
+    return HubRefusal(HubReason.GOING_DOWN, "The server is shutting down; try again in a moment")

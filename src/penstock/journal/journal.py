@@ -435,7 +435,7 @@ class Journal:
             with self._change:
                 self._failure = None
                 waiters = self._take_room_waiters()
-            _log.warning("journal continues", sequence=self._next, lost_records=self.lost_records)
+            _log.warning("journal can be written again", sequence=self._next, lost_records=self.lost_records)
             for waiter in waiters:
                 waiter.set_result(None)
             return

@@ -79,7 +79,7 @@ def scan(
             if frame is None:
                 return
         elif frame.header.first > expected:
-            yield Damage(name, position, 0, expected, frame.header.first - 1, "frames were taken out")
+            yield Damage(name, position, 0, expected, frame.header.first - 1, "frames are missing")
         if last is not None and frame.header.first > last:
             return
         yield frame

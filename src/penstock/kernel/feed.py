@@ -175,7 +175,7 @@ class Feed:
             return
         if item not in told and len(told) < MAX_UNWANTED_ITEMS:
             told.add(item)
-            self._source.complain(item, "nobody is subscribed to this item; it is not mentioned again")
+            self._source.complain(item, "the item has no subscribers; logged once per item")
 
     # -- the entrance that trusts nothing -------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class Feed:
         """Raises ValueError: without names nothing can be made of the rows."""
         for number, name in enumerate(fields):
             if not isinstance(name, str) or not is_unicode(name):
-                raise ValueError(f"field name {_echo(repr(name))} is not text that UTF-8 can carry")
+                raise ValueError(f"field name {_echo(repr(name))} is not text that UTF-8 can encode")
             if name in fields[:number]:
                 raise ValueError(f"field {_echo(name)!r} is named twice")
         if len(self._layouts) >= MAX_LAYOUTS:
@@ -410,13 +410,13 @@ def check_event(event: Mapping[str, Value]) -> CheckedEvent:
         if not isinstance(name, str):
             raise BadEvent(f"field name {_echo(repr(name))} is not text")
         if not is_unicode(name):
-            raise BadEvent(f"field name {_echo(name)!r} holds half a surrogate pair, which UTF-8 cannot carry")
+            raise BadEvent(f"field name {_echo(name)!r} holds an unpaired surrogate, which UTF-8 cannot encode")
         if value is None:
             continue
         if type(value) is not str:
             value = checked[name] = _written_out(name, value)
         if not is_unicode(value):
-            raise BadEvent(f"the value of field {_echo(name)!r} holds half a surrogate pair, which UTF-8 cannot carry")
+            raise BadEvent(f"the value of field {_echo(name)!r} holds an unpaired surrogate, which UTF-8 cannot encode")
     return cast(CheckedEvent, checked)
 
 

@@ -376,4 +376,4 @@ class Kernel:
         """
         self.turn()
         for session in list(self.sessions.values()):
-            session.close(Cause.MAX_DURATION, "The server is going down")
+            session.close(Cause.MAX_DURATION, "The server is shutting down")

@@ -35,7 +35,7 @@ class Stalled:
 class Outbox(Timed):
     """Its deadline is the time to encode or to write more, if nothing else happens before."""
 
-    # A server holds many thousands: without a dictionary each takes a kilobyte less.
+    # A server holds many thousands, and without slots each would have a dictionary: docs/performance.md, "The goals".
     __slots__ = (
         "_notices",
         "_others",

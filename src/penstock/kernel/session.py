@@ -42,7 +42,7 @@ UNKNOWN_CLIENT = ClientFacts("", False, {})
 class Session(Timed):
     """Opened by `Kernel.open_session`, bound by `bind`, gone after `close`."""
 
-    # A server holds many thousands: without a dictionary each takes a kilobyte less.
+    # A server holds many thousands, and without slots each would have a dictionary: docs/performance.md, "The goals".
     __slots__ = (
         "_connection",
         "_deadlines",

@@ -17,7 +17,8 @@ from penstock.monitor.histogram import BOUNDS, Histogram, Labels
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-# Families written in one go: less than a millisecond, then others have their turn.
+# Families written in one go, before others have their turn: updates of clients wait meanwhile. What all of them cost is
+# in docs/performance.md, "Monitoring".
 SLICE = 25
 
 _LABEL = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})

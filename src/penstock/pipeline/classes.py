@@ -1,8 +1,9 @@
-"""An archive of the classes that Spark loads, made by the JVM itself: a start with it takes half of the CPU time.
+"""An archive of the classes that Spark loads, made by the JVM itself: with it a start need not parse and verify them.
 
 The first run of a pipeline writes down which classes it loads. Soon after all queries are at work, another JVM makes
 the archive from that list, at the lowest priority. The JVM checks whether an archive is its own, and does
-without it otherwise; so does this when anything fails. Read next: docs/pipeline.md, "Running jobs".
+without it otherwise; so does this when anything fails. What it saves: docs/performance.md, "Candles". Read next:
+docs/pipeline.md, "Running jobs".
 """
 
 from __future__ import annotations

@@ -431,7 +431,7 @@ def _run(
             code = runner.run()
         except Exception:
             # A bug of ours; the traceback would otherwise end among Spark's.
-            log.get(__name__).exception("pipeline ends")
+            log.get(__name__).exception("pipeline stopped")
             return FAILED
     if code != SPARK_GONE:
         return code

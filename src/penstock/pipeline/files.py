@@ -28,7 +28,8 @@ from penstock.history.layout import BUCKET, BUCKETS, bucket_of
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeFailed
 
-# Rows that are decoded together when one entity is read: few. Each group costs about 1 KB of footer.
+# Rows that are decoded together when one entity is read: few, but not fewer, because the footer grows with each group
+# and is read whole.
 GROUP_ROWS = 8_192
 # The same for events with large values: a reader holds a group of each file in memory.
 GROUP_BYTES = 4 * 1024 * 1024

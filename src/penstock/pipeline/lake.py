@@ -230,7 +230,13 @@ class Lake:
             return 0
         missing = missing_between(journal, after, [(each.first, each.last) for each in told if not each.path])
         for each in missing:
-            _log.error("lake misses events", lake=str(self.root), first=each.first, last=each.last, reason=each.why)
+            _log.error(
+                "events are missing from the lake",
+                lake=str(self.root),
+                first=each.first,
+                last=each.last,
+                reason=each.why,
+            )
         crash("written")
         if self._stamp(SEQUENCE) != after:
             raise LakeConflict(f"the lake in {self.root} was written by another process in the meantime")

@@ -238,7 +238,7 @@ class Outlet:
                 raise ServerUnreachable(self._about(method, path, tried)) from None
             if pause < LAST_PAUSE <= pause * 2:
                 # Once per outage, and only when it is more than a restart.
-                log.warning("trying again until it works", server=self.server, adapter=self.adapter, problem=problem)
+                log.warning("request failed; retrying", server=self.server, adapter=self.adapter, problem=problem)
             self._sleep(wait)
             pause = min(pause * 2, LAST_PAUSE)
 

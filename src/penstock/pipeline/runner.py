@@ -282,7 +282,7 @@ class Runner:
             self._announce(self._saying)
 
     def _end(self, code: int, reason: str) -> None:
-        log.error("pipeline ends", reason=reason, details=self.details)
+        log.error("pipeline stopped", reason=reason, details=self.details)
         self._fail(code, reason)
 
     def _fail(self, code: int, reason: str) -> None:
@@ -443,7 +443,7 @@ class _Watch:
                 self._runner.failed(FAILED)
                 return False
             if told is None:
-                log.warning("query waits", query=self.status.name, reason=obstacle)
+                log.warning("query waits for the journal or the token", query=self.status.name, reason=obstacle)
             told = obstacle
             self.placed.set()
             self._set("starting", obstacle)

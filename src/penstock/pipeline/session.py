@@ -40,8 +40,10 @@ SETTINGS: dict[str, str] = {
     # Progress is shown by `penstock pipeline status`.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # All of them are asked for once a second; the shortest batches are far longer than 50 ms.
-    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # The runner looks once a second, and counts late rows and misfits in the entries that are new. An entry that Spark
+    # has dropped by then is never counted: so many are enough for batches of 10 ms, and all of them are fetched at each
+    # look. How short batches are: docs/performance.md, "Latency of Spark".
+    "spark.sql.streaming.numRecentProgressUpdates": "100",
     "spark.sql.streaming.stopTimeout": "20s",
     # Hadoop does not look at the umask of its process: checkpoints would be for everybody to read.
     "spark.hadoop.fs.permissions.umask-mode": "077",

@@ -99,7 +99,7 @@ class Http2Connection(asyncio.Protocol):
         else:
             self._waiting.remove(exchange)
         if is_silent and exchange.heard == self._heard:
-            self._end("it says nothing")
+            self._end("it does not respond")
         else:
             self._flush_soon()
 
@@ -132,7 +132,7 @@ class Http2Connection(asyncio.Protocol):
             if self.closed.done():
                 return
         if self._http2.error is not None:
-            self._end(f"it does not keep to HTTP/2: {self._http2.error.text}")
+            self._end(f"HTTP/2 protocol error: {self._http2.error.text}")
         else:
             self._flush_soon()
 

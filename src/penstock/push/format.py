@@ -171,7 +171,7 @@ def _read(text: str) -> Structure:
     try:
         json.dumps(structure, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise _not_json("a string has half of a surrogate pair, which UTF-8 cannot have") from None
+        raise _not_json("a string has an unpaired surrogate, which UTF-8 cannot encode") from None
     return structure
 
 

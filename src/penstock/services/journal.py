@@ -112,7 +112,7 @@ class JournalService(Service):
                 log.exception("journal retention failed, everything is kept")
             else:
                 if dropped:
-                    log.info("journal dropped segments past retention", segments=len(dropped))
+                    log.info("expired journal segments deleted", segments=len(dropped))
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -9,8 +9,8 @@ from penstock.store.errors import DamagedStore
 
 
 def check_integrity(engine: Engine, file: str) -> None:
-    """Every page, row and index, which takes a second for a hundred thousand devices. What is damaged in the middle
-    would show only when it is asked for.
+    """Every page, row and index: the larger the file, the longer it takes, but damage would otherwise show only when a
+    damaged row is asked for.
 
     Raises DamagedStore.
     """

@@ -103,7 +103,7 @@ class Store:
         """
         if self.engine.dialect.name != "sqlite":
             return None
-        # Not as a transaction, which would cost several times as much: servers ask once a second.
+        # Not as a transaction, whose BEGIN and end would cost more than the question: servers ask once a second.
         connection = self.engine.raw_connection()
         try:
             number = connection.info.setdefault("number", next(_NUMBERS))

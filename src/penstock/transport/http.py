@@ -468,7 +468,7 @@ class HttpConnection(OutletProtocol):
         try:
             self._identify(request)
             if not self.entrance.serves(request.path):
-                raise HttpError(404, f"Nothing is at {request.path}")
+                raise HttpError(404, f"Not found: {request.path}")
             if request.upgrade and request.headers.get("upgrade", "").lower() == "websocket":
                 self.http_port.requests["websocket"] += 1
                 self.upgrade(request)

@@ -364,7 +364,7 @@ class WebSocket(OutletProtocol):
 
     def close_if_idle(self) -> None:
         """The port is being closed."""
-        self.close(GOING_AWAY, "The server is going down")
+        self.close(GOING_AWAY, "The server is shutting down")
 
     def cut(self) -> None:
         """Abort the connection; its loss is reported in the usual way."""

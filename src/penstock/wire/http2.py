@@ -289,9 +289,9 @@ class Http2Client:
 
     def _read(self, kind: int, flags: int, number: int, payload: bytes, events: list[Http2Event]) -> None:
         if self._block and kind != CONTINUATION:
-            raise Http2Error(PROTOCOL_ERROR, "a block of headers does not end")
+            raise Http2Error(PROTOCOL_ERROR, "expected CONTINUATION")
         if not self._is_ready and kind != SETTINGS:
-            raise Http2Error(PROTOCOL_ERROR, "it does not begin with settings")
+            raise Http2Error(PROTOCOL_ERROR, "expected SETTINGS as the first frame")
         if kind == HEADERS:
             self._read_headers(flags, number, payload, events)
         elif kind == DATA:
@@ -307,30 +307,30 @@ class Http2Client:
             self._read_settings(flags, number, payload, events)
         elif kind == PING:
             if number or len(payload) != 8:
-                raise Http2Error(PROTOCOL_ERROR if number else FRAME_SIZE_ERROR, "a wrong ping")
+                raise Http2Error(PROTOCOL_ERROR if number else FRAME_SIZE_ERROR, "an invalid PING frame")
             if not flags & ACK:
                 self._answer(_frame(PING, ACK, 0, payload))
         elif kind == GOAWAY:
             if number or len(payload) < 8:
-                raise Http2Error(PROTOCOL_ERROR if number else FRAME_SIZE_ERROR, "a wrong goodbye")
+                raise Http2Error(PROTOCOL_ERROR if number else FRAME_SIZE_ERROR, "an invalid GOAWAY frame")
             last = int.from_bytes(payload[:4], "big") & LARGEST_WINDOW
             events.append(GoAway(last, int.from_bytes(payload[4:8], "big")))
         elif kind == CONTINUATION:
             self._read_continuation(flags, number, payload, events)
         elif kind == PUSH_PROMISE:
-            raise Http2Error(PROTOCOL_ERROR, "a promise, which was forbidden")
+            raise Http2Error(PROTOCOL_ERROR, "PUSH_PROMISE, although push is disabled")
         elif kind == PRIORITY and (not number or len(payload) != 5):
-            raise Http2Error(PROTOCOL_ERROR if not number else FRAME_SIZE_ERROR, "a wrong priority")
+            raise Http2Error(PROTOCOL_ERROR if not number else FRAME_SIZE_ERROR, "an invalid PRIORITY frame")
 
     def _expect(self, number: int, payload: bytes, size: int) -> None:
         """A frame of a size, about a stream that has begun."""
         self._expect_begun(number)
         if len(payload) != size:
-            raise Http2Error(FRAME_SIZE_ERROR, f"a frame of {len(payload)} bytes that has {size}")
+            raise Http2Error(FRAME_SIZE_ERROR, f"a frame of {len(payload)} bytes; expected {size}")
 
     def _expect_begun(self, number: int) -> None:
         if not number & 1 or number >= self._next:
-            raise Http2Error(PROTOCOL_ERROR, "a frame of a stream that nobody has begun")
+            raise Http2Error(PROTOCOL_ERROR, f"a frame on stream {number}, which was never opened")
 
     def _ended(self, number: int) -> bool:
         """An answer is complete; the rest of its request is not wanted. Whether somebody has waited for it."""
@@ -345,7 +345,7 @@ class Http2Client:
             payload = _unpadded(payload)
         if flags & HAS_PRIORITY:
             if len(payload) < 5:
-                raise Http2Error(FRAME_SIZE_ERROR, "a priority that is cut off")
+                raise Http2Error(FRAME_SIZE_ERROR, "HEADERS too short for a priority")
             payload = payload[5:]
         if flags & END_HEADERS:
             self._tell_head(number, flags, payload, events)
@@ -356,7 +356,7 @@ class Http2Client:
 
     def _read_continuation(self, flags: int, number: int, payload: bytes, events: list[Http2Event]) -> None:
         if not self._block or number != self._block_of[0]:
-            raise Http2Error(PROTOCOL_ERROR, "headers go on that have not begun")
+            raise Http2Error(PROTOCOL_ERROR, "CONTINUATION without HEADERS")
         self._block.append(payload)
         # Each frame counts as well, so that empty ones come to an end.
         self._block_size += len(payload) + 1
@@ -375,7 +375,7 @@ class Http2Client:
         self._expect_begun(number)
         self._consumed += len(payload)
         if self._consumed > RECEIVE_WINDOW:
-            raise Http2Error(FLOW_CONTROL_ERROR, "more than its window")
+            raise Http2Error(FLOW_CONTROL_ERROR, "flow-control window exceeded")
         if flags & PADDED:
             payload = _unpadded(payload)
         is_last = bool(flags & END_STREAM)
@@ -386,12 +386,12 @@ class Http2Client:
         if number:
             self._expect(number, payload, 4)
         elif len(payload) != 4:
-            raise Http2Error(FRAME_SIZE_ERROR, "a wrong window")
+            raise Http2Error(FRAME_SIZE_ERROR, "an invalid WINDOW_UPDATE frame")
         more = int.from_bytes(payload, "big") & LARGEST_WINDOW
         if not number:
             self._window += more
             if not more or self._window > LARGEST_WINDOW:
-                raise Http2Error(FLOW_CONTROL_ERROR if more else PROTOCOL_ERROR, "a wrong window")
+                raise Http2Error(FLOW_CONTROL_ERROR if more else PROTOCOL_ERROR, "an invalid WINDOW_UPDATE frame")
             self._send_blocked()
             return
         stream = self._streams.get(number)
@@ -406,13 +406,13 @@ class Http2Client:
 
     def _read_settings(self, flags: int, number: int, payload: bytes, events: list[Http2Event]) -> None:
         if number:
-            raise Http2Error(PROTOCOL_ERROR, "settings of a stream")
+            raise Http2Error(PROTOCOL_ERROR, "SETTINGS on a stream; expected stream 0")
         if flags & ACK:
             if payload or not self._is_ready:
-                raise Http2Error(FRAME_SIZE_ERROR if payload else PROTOCOL_ERROR, "a wrong acknowledgement")
+                raise Http2Error(FRAME_SIZE_ERROR if payload else PROTOCOL_ERROR, "an invalid SETTINGS acknowledgement")
             return
         if len(payload) % 6:
-            raise Http2Error(FRAME_SIZE_ERROR, "settings that are cut off")
+            raise Http2Error(FRAME_SIZE_ERROR, f"SETTINGS of {len(payload)} bytes; expected a multiple of 6")
         if not self._is_ready:
             # There is no limit until one is said.
             self.max_streams = LAST_STREAM
@@ -431,19 +431,19 @@ class Http2Client:
             self.max_streams = value
         elif name == INITIAL_WINDOW_SIZE:
             if value > LARGEST_WINDOW:
-                raise Http2Error(FLOW_CONTROL_ERROR, "a wrong window")
+                raise Http2Error(FLOW_CONTROL_ERROR, "an invalid initial window size")
             for stream in self._streams.values():
                 # It may be below nothing then.
                 stream.window += value - self._first_window
                 if stream.window > LARGEST_WINDOW:
-                    raise Http2Error(FLOW_CONTROL_ERROR, "a wrong window")
+                    raise Http2Error(FLOW_CONTROL_ERROR, "an invalid initial window size")
             self._first_window = value
         elif name == MAX_FRAME_SIZE:
             if not SHORTEST_MAX_FRAME <= value <= LONGEST_MAX_FRAME:
-                raise Http2Error(PROTOCOL_ERROR, "a wrong size of frames")
+                raise Http2Error(PROTOCOL_ERROR, "an invalid maximum frame size")
             self.max_frame = value
         elif name == ENABLE_PUSH and value:
-            raise Http2Error(PROTOCOL_ERROR, "a server that wants to be pushed to")
+            raise Http2Error(PROTOCOL_ERROR, "the server set ENABLE_PUSH")
 
 
 def _frame(kind: int, flags: int, number: int, payload: bytes) -> bytes:
@@ -461,5 +461,5 @@ def _update(number: int, more: int) -> bytes:
 def _unpadded(payload: bytes) -> bytes:
     padding = payload[0] if payload else 0
     if padding >= len(payload):
-        raise Http2Error(PROTOCOL_ERROR, "more padding than there is")
+        raise Http2Error(PROTOCOL_ERROR, "padding that exceeds the frame")
     return payload[1 : len(payload) - padding]

@@ -104,7 +104,9 @@ class ProxyHeaderReader:
         if version != 2 or command > 1:
             raise ProxyError(f"the PROXY header has version {version} and command {command}; expected 2, and 0 or 1")
         if family > _UNIX or transport > 2:
-            raise ProxyError(f"the PROXY header has family {family} and transport {transport}, which nobody knows")
+            raise ProxyError(
+                f"the PROXY header has family {family} and transport {transport}; expected 0 to {_UNIX}, and 0 to 2"
+            )
         if size > V2_MOST:
             raise ProxyError(f"the PROXY header says that {size} bytes follow; at most {V2_MOST} are allowed")
         is_known = command == 1 and family in (_INET, _INET6)

@@ -111,7 +111,7 @@ def test_a_client_is_known_by_its_certificate(broker: SecuredBroker, caplog: pyt
     shown = broker.client
     asyncio.run(starts(by_certificate(broker, tls_certificate=shown.certificate, tls_private_key=shown.private_key)))
     # OpenSSL and Go say that one is required, Java that it is bad; who is late does not hear it.
-    words = ("bad certificate",) if broker.kind == "kafka" else ("certificate required", "perhaps it wants")
+    words = ("bad certificate",) if broker.kind == "kafka" else ("certificate required", "perhaps it requires")
     reason = told(by_certificate(broker), caplog)
     assert any(word in reason for word in words), reason
 

@@ -117,7 +117,7 @@ def test_when_the_server_goes_down_the_last_batch_is_finished_and_others_are_ref
             await asyncio.sleep(0)
             stopping = asyncio.create_task(life.adapter.stop())
             await asyncio.sleep(0)
-            with pytest.raises(Unavailable, match="the server is going down"):
+            with pytest.raises(Unavailable, match="the server is shutting down"):
                 await life.put("q", 1, "MERGE", [{"item": "m", "x": "2"}])
             assert await first == (1, 0)
             await stopping

@@ -421,7 +421,7 @@ def test_when_the_server_goes_down_the_adapter_is_told_if_it_would_understand(
         remote.reply(Initialised(identifier, "DPI", version, {}))
         connected(adapter)
     if told:
-        assert remote.expect_close() == "the server is going down"
+        assert remote.expect_close() == "the server is shutting down"
     else:
         remote.expect_end()
     remote.close()

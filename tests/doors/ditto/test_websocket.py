@@ -194,7 +194,7 @@ def test_a_socket_is_one_line_when_it_is_opened_and_one_when_it_is_closed(
         with client(site, basic("carol")) as connected:
             assert logged(caplog, "socket opened") == {**user, "listener": "api"}
             assert connected.ask("START-SEND-MESSAGES") == "START-SEND-MESSAGES:ACK"
-        expected = {**user, "reason": "the client has gone", "received": 1, "sent": 1}
+        expected = {**user, "reason": "the client has disconnected", "received": 1, "sent": 1}
         assert logged(caplog, "socket closed") == expected
 
 

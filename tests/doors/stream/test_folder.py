@@ -88,7 +88,7 @@ def test_a_directory_is_its_index_and_has_a_slash_at_its_end(http: Http) -> None
 
 
 def test_files_are_as_they_are_now(http: Http, folder: Path) -> None:
-    assert get(http, "/new.txt") == (404, b"Nothing is at /new.txt\n")
+    assert get(http, "/new.txt") == (404, b"Not found: /new.txt\n")
     (folder / "new.txt").write_text("one")
     assert get(http, "/new.txt") == (200, b"one")
     etag = http.headers["etag"]

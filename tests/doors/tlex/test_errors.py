@@ -32,7 +32,7 @@ TRANSLATIONS: list[tuple[HubRefusal, int, str]] = [
     (
         going_down(),
         503,
-        "HTTP 503 Service Unavailable: The server is going down; try again in a moment",
+        "HTTP 503 Service Unavailable: The server is shutting down; try again in a moment",
     ),
 ]
 

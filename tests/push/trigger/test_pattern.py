@@ -97,7 +97,7 @@ def test_an_automaton_that_grows_without_end_is_begun_anew() -> None:
         ("a\\", 1, "a \\ at the end escapes nothing"),
         (r"\y", 0, "\\y is not supported"),
         (r"\u12", 0, "the code of a character must have 4 hexadecimal digits"),
-        (r"\ud83d", 0, "half of a surrogate pair is not a character; write the character itself"),
+        (r"\ud83d", 0, "an unpaired surrogate is not a character; write the character itself"),
         (r"\p{Greek}", 0, "\\p{Greek} is not supported; \\p{Alpha} or \\p{Lu} are"),
         (r"\p", 0, "\\p{} is not supported; \\p{Alpha} or \\p{Lu} are"),
         ("(" * 31 + ")" * 31, 30, f"groups are nested more than {MAX_DEPTH} levels deep"),

@@ -53,7 +53,7 @@ def test_sessions_end_with_the_cause_that_makes_clients_come_again(site: AdminSi
     streams = [site.exchange.stream() for _ in range(5)]
     assert site.ask("POST", "/drain", {"seconds": 0.5}).status == 200
     for stream in streams:
-        assert stream.read_line() == "END,48,The server is going down"
+        assert stream.read_line() == "END,48,The server is shutting down"
         stream.http.close()
     assert site.ask("GET", "/drain").body["sessions"] == 0
 
@@ -66,7 +66,7 @@ def test_a_process_that_is_told_to_stops_when_it_is_empty(tmp_path: Path, second
         with exchange.stream(adapter_set="WELCOME") as stream:
             answer = ask(process.api_port, "POST", "/drain", {"seconds": seconds, "stop": True})
             assert (answer.status, answer.body["stop"]) == (200, True)
-            assert stream.read_line() == "END,48,The server is going down"
+            assert stream.read_line() == "END,48,The server is shutting down"
         assert process.wait() == 0
         assert "administration" in process.log
         assert "stopped" in process.log

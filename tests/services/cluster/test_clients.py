@@ -177,7 +177,7 @@ def test_a_drain_is_for_all_edges_and_over_when_none_has_a_session(site: Cluster
     # Sessions go on until they are ended.
     site.ask("POST", "/drain", {"seconds": 0.3})
     for stream in streams:
-        assert stream.read_line() == "END,48,The server is going down"
+        assert stream.read_line() == "END,48,The server is shutting down"
     until(lambda: site.ask("GET", "/drain").body["sessions"] == 0, "all gone")
     site.run(site.start_edge("w3"))
     until(lambda: site.edges["w3"].gate.draining, "a new edge drains as well")

@@ -130,7 +130,7 @@ class TokenChecker:
             raise _Wrong("has critical headers")
         algorithm = header.get("alg")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
-            raise _Wrong("signed by an algorithm that is not among ours")
+            raise _Wrong("signed by an algorithm that is not allowed")
         key = await self._find(algorithm, header.get("kid"))
         if key is None:
             raise _Wrong("signed with an unknown key")

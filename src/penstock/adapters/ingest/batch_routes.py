@@ -40,7 +40,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     415: {"description": "Not Arrow"},
     422: {"description": "Invalid rows, or an invalid name, number or mode"},
     429: {"description": "No room for a stage, or the batch is being committed: try again"},
-    503: {"description": "The journal or a file cannot be written, or the server is going down: try again"},
+    503: {"description": "The journal or a file cannot be written, or the server is shutting down: try again"},
 }
 
 # Bytes of a commit.
@@ -55,7 +55,7 @@ class Commit(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def batch_routes() -> APIRouter:
-    """Built once in a process, because that takes as long as the rest of a server's start."""
+    """Built once in a process, because FastAPI is slow to build routes: it makes a model of the parameters of each."""
     router = APIRouter()
 
     @router.get(ADAPTER, summary="What may be published, and whether batches are accepted", response_class=Answer)

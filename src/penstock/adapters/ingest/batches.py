@@ -175,7 +175,7 @@ class Batches:
         """Commit the stages of these names or, without names, the rows."""
         async with self._lock:
             if self._closed:
-                raise Unavailable("the server is going down")
+                raise Unavailable("the server is shutting down")
             if self.is_repeated(query, batch):
                 return BatchOutcome(0, 0, True)
             failure = self.recorder.gatherer.journal.failure

@@ -107,7 +107,7 @@ def _check_journal(adapter: IngestAdapter) -> None:
     if journal.failure is not None:
         raise Problem(503, str(journal.failure))
     if journal.queued_bytes > journal.settings.queue_bytes // 2:
-        raise Problem(503, f"{journal.queued_bytes} bytes wait for the disk")
+        raise Problem(503, f"too many requests: {journal.queued_bytes} bytes not yet written")
 
 
 async def _wait_for_journal(adapter: IngestAdapter, lost: int) -> None:

@@ -180,7 +180,7 @@ class KafkaReader:
             self._consumer.incremental_assign([TopicPartition(*place, OFFSET_BEGINNING) for place in sorted(new)])
             self._next.update(dict.fromkeys(new, 0))
         if gone:
-            log.warning("partitions are gone", partitions=_shown(gone))
+            log.warning("partitions no longer exist", partitions=_shown(gone))
             self._consumer.incremental_unassign([TopicPartition(*place) for place in sorted(gone)])
             for place in gone:
                 del self._next[place]

@@ -155,7 +155,7 @@ class RemoteLink:
         for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
-        self.lose("the server is going down")
+        self.lose("the server is shutting down")
         for connection in list(self._connections):
             connection.close(None)
         for connection in list(self._connections):

@@ -111,7 +111,7 @@ class Arrival:
         if isinstance(result, Exception):
             self._refuse(answer_to(result, PATHS[0]))
         elif self._connection.http_port.stopping:
-            self._connection.refuse(HttpError(503, "The server is going down"))
+            self._connection.refuse(HttpError(503, "The server is shutting down"))
         else:
             try:
                 self._sockets.service.live.check_free(self._declared)
@@ -237,7 +237,7 @@ class Socket(WebSocket):
             "socket closed",
             user=self._user,
             address=self.address,
-            reason=self._reason or "the client has gone",
+            reason=self._reason or "the client has disconnected",
             received=self._received,
             sent=self._sent,
         )
@@ -247,7 +247,7 @@ class Socket(WebSocket):
         super().close(code, reason)
 
     def close_if_idle(self) -> None:
-        self.close(SERVICE_RESTART, "The server is going down")
+        self.close(SERVICE_RESTART, "The server is shutting down")
 
     def _deliver(self) -> None:
         """Pass messages on as long as they are accepted."""

@@ -48,7 +48,7 @@ class Elsewhere(Exception):
 
 
 class Trespass(HttpError):
-    """A path that leads out of the folder, or to what is not for others."""
+    """A path that leads out of the folder, or to what the server has no permission to read."""
 
 
 class Folder:
@@ -105,7 +105,7 @@ class Folder:
             return os.open(found, flags)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM):
-                raise Trespass(403, f"{path} is not for others") from None
+                raise Trespass(403, f"The server has no permission to read {path}") from None
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 raise HttpError(503, "Too many files are open") from None
             raise _nothing(path) from None
@@ -150,4 +150,4 @@ class PageFile:
 
 
 def _nothing(path: str) -> HttpError:
-    return HttpError(404, f"Nothing is at {path}")
+    return HttpError(404, f"Not found: {path}")

@@ -158,7 +158,7 @@ class StreamConnection(HttpConnection):
                 place = f"{path.rpartition('/')[2]}/" + (f"?{request.query}" if request.query else "")
                 self.send_complete(request, 301, (("Location", place),), b"")
                 return
-            raise HttpError(404, f"There is nothing at {path}")
+            raise HttpError(404, f"Not found: {path}")
         headers = page.headers if api is None else api.headers(page, request.headers.get("host", ""))
         if request.headers.get("if-none-match") == page.etag:
             self.send_complete(request, 304, headers, b"", cached=True)

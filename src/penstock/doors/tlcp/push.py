@@ -147,7 +147,7 @@ def _report(done: asyncio.Task[None]) -> None:
     """The client has gone before its request was done, and nobody is left to tell that it was refused."""
     error = None if done.cancelled() else done.exception()
     if error is not None and not isinstance(error, PushRefusal | Refusal):
-        log.raised("unexpected error in a request whose client has gone", error)
+        log.raised("unexpected error in a request whose client has disconnected", error)
 
 
 def _lines(request: PushControl, told: Sequence[str]) -> list[bytes]:

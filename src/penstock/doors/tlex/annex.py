@@ -79,7 +79,7 @@ class TlexAnnex:
         """A hub has said Welcome: another one than before, or the same again."""
         if is_new:
             if self.outpost.sessions:
-                log.warning("the hub was replaced; TLEX sessions end", sessions=self.outpost.sessions)
+                log.warning("the hub was replaced; ending TLEX sessions", sessions=self.outpost.sessions)
             self.outpost.renew(instant())
         else:
             self.outpost.welcome()
@@ -110,13 +110,13 @@ class TlexAnnex:
     def _tick(self) -> None:
         self._ticks = self._loop.call_later(TICK_SECONDS, self._tick)
         if self._silence() > HUB_SILENCE:
-            self.cut_off("the hub is silent")
+            self.cut_off("no message from the hub")
         self.outpost.tick(instant())
 
     def cut_off(self, why: str) -> None:
         """End all sessions, because what they promise cannot be kept."""
         if self.outpost.sessions:
-            log.warning("TLEX sessions end", reason=why, sessions=self.outpost.sessions)
+            log.warning("ending TLEX sessions", reason=why, sessions=self.outpost.sessions)
             self.outpost.cut_off(instant())
 
     # -- shutdown -------------------------------------------------------------------------------------------------

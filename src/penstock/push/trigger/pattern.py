@@ -269,7 +269,7 @@ class _Reader:
         self._at += count
         code = chr(int(digits, 16))
         if "\ud800" <= code <= "\udfff":
-            raise Wrong(place, "half of a surrogate pair is not a character; write the character itself")
+            raise Wrong(place, "an unpaired surrogate is not a character; write the character itself")
         return code
 
     def _class(self) -> Test:

@@ -21,7 +21,7 @@ log = get(__name__)
 # Seconds between two looks.
 STEP = 0.1
 
-MESSAGE = "The server is going down"
+MESSAGE = "The server is shutting down"
 
 
 def due(sessions: int, seconds_left: float) -> int:

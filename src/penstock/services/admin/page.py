@@ -44,7 +44,7 @@ def page_routes(stream: Callable[[], StreamInfo]) -> Sequence[BaseRoute]:
 
     async def asset(request: Request) -> Response:
         page = pages.find(f"{ASSETS}/{request.path_params['name']}")
-        return Response("There is nothing here\n", 404) if page is None else _answer(request, page, {})
+        return Response("Not found\n", 404) if page is None else _answer(request, page, {})
 
     async def without_slash(request: Request) -> Response:
         # Relative, because a proxy may have a prefix that is not known here.

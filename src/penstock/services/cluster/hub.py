@@ -188,7 +188,7 @@ class HubService(Service):
     def _greet(self, edge: str, hello: Hello) -> None:
         if hello.version != VERSION:
             log.error(
-                "edge speaks another version of the fabric and is not served",
+                "edge runs an incompatible version and is not served",
                 edge=edge,
                 release=hello.release,
                 version=hello.version,

@@ -104,7 +104,7 @@ class HubLinkService(Service):
                 try:
                     await asyncio.wait_for(self._welcomed.wait(), SILENCE)
                 except TimeoutError:
-                    log.warning("no hub answers yet; clients are let in when there is one")
+                    log.warning("no hub answers yet; clients are accepted once one does")
         except BaseException:
             await self.drain()
             raise
@@ -141,7 +141,7 @@ class HubLinkService(Service):
         if self.has_hub:
             self.has_hub = False
             self.calls.lost()
-            log.warning("the hub is gone; clients keep what they have until there is one again")
+            log.warning("connection to the hub lost; sessions stay open, without updates, until the hub is back")
 
     def received(self, payload: bytes) -> None:
         try:
@@ -166,7 +166,7 @@ class HubLinkService(Service):
         if welcome.version != VERSION:
             self._is_greeting = False
             log.error(
-                "the hub speaks another version of the fabric and is not used",
+                "the hub runs an incompatible version and is not used",
                 release=welcome.release,
                 version=welcome.version,
                 expected=VERSION,
@@ -185,7 +185,7 @@ class HubLinkService(Service):
             self.when_welcomed(is_new)
         if not self.has_hub:
             self.has_hub = True
-            log.info("there is a hub", hub=welcome.node, epoch=welcome.epoch, release=welcome.release)
+            log.info("connected to the hub", hub=welcome.node, epoch=welcome.epoch, release=welcome.release)
             self._welcomed.set()
 
     # -- adapter sets ---------------------------------------------------------------------------------------------

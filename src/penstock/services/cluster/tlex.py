@@ -77,10 +77,10 @@ class TlexAnnexService(Service):
     def _told(self, confirmed: Callable[[], None], answered: Answered) -> None:
         confirmed()
         if isinstance(answered, CallRefused):
-            log.warning("the hub takes no TLEX connections", reason=answered.text)
+            log.warning("the hub refuses TLEX connections", reason=answered.text)
         elif isinstance(answered, CallUnanswered) and self.annex is not None:
             # Most of the time another hub is there.
-            self.annex.cut_off("the hub has not heard all that it was told")
+            self.annex.cut_off("messages to the hub may be lost")
 
     async def _hear(self, body: Raw) -> bytes:
         """Never waits, because what the hub says is done in order."""
@@ -97,7 +97,11 @@ class TlexAnnexService(Service):
         if self.annex is None:
             return ()
         turned_away = self.annex.outpost.turned_away
-        return (counter("penstock_tlex_turned_away", "Peers sent away without a right token.", turned_away),)
+        return (
+            counter(
+                "penstock_tlex_turned_away", "Connections refused because of a missing or wrong token.", turned_away
+            ),
+        )
 
     def addresses(self) -> list[str]:
         if self.annex is None:

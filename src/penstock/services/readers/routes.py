@@ -99,7 +99,7 @@ def readers_routes(reading: JournalReading) -> APIRouter:
         if problem.status in (401, 403):
             reading.refused += 1
             address = request.client.host if request.client else ""
-            log.warning("reader of the journal refused", address=address, reason=str(problem))
+            log.warning("journal reader refused", address=address, reason=str(problem))
         return problem.answer()
 
     @router.get(PATH, summary="Where the journal stands, and which it is")
@@ -179,9 +179,11 @@ class EventsAnswer(Response):
                 piece = await reading.run(lambda: next(pieces, None))
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
-            log.warning("reader of the journal takes nothing", reader=self._reader.name, seconds=STALLED_SECONDS)
+            log.warning(
+                "journal reader disconnected: it read nothing", reader=self._reader.name, seconds=STALLED_SECONDS
+            )
         except (ReadingProblem, JournalError, OSError) as error:
-            log.warning("reading the journal was broken off", reader=self._reader.name, reason=str(error))
+            log.warning("journal read aborted", reader=self._reader.name, reason=str(error))
         finally:
             gone.cancel()
             reading.streams -= 1

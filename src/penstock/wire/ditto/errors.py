@@ -162,7 +162,7 @@ HEADER_UNSUPPORTED: Final = ErrorEntry(
 ROUTE_UNKNOWN: Final = ErrorEntry(
     404,
     "gateway:route.notfound",
-    "There is nothing at '{0}'.",
+    "Not found: '{0}'.",
     "Check if the path of the address is correct.",
 )
 METHOD_NOT_ALLOWED: Final = ErrorEntry(

@@ -248,7 +248,7 @@ class _Parser:
     def _without_surrogates(self, text: str, start: int) -> str:
         if _SURROGATE.search(text):
             self._at = start
-            raise self._error("half of a surrogate pair is not a character")
+            raise self._error("an unpaired surrogate is not a character")
         return text
 
     def _match(self, pattern: re.Pattern[str]) -> str:
