@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
 PAGE = ROOT / "docs" / "architecture.md"
 
-# Words that two protocols have for the same thing, or its two ends: requests and notifications of TLCP, of the older
-# text protocol and of remote adapters; what client and server make of a subscription. Every job of the pipeline has its
-# `Settings`, and the documents of TLEX's REST API are named as in its description, which clients are made from.
+# Words that two protocols have for the same thing, or its two ends: requests and notifications of TLCP and of the older
+# text protocol; what both, and remote adapters, call a request, a version and the statistics of a subscription; what
+# client and server make of a subscription. Every job of the pipeline has its `Settings`.
 SAME_MEANING = {
     "BindSession",
     "Constrain",
@@ -27,7 +27,6 @@ SAME_MEANING = {
     "Destroy",
     "EndOfSnapshot",
     "ForceRebind",
-    "Listener",
     "MessageDone",
     "MessageFailed",
     "Overflow",
@@ -36,8 +35,6 @@ SAME_MEANING = {
     "Request",
     "RequestError",
     "SendMessage",
-    "Session",
-    "SessionRequest",
     "Settings",
     "Statistics",
     "StreamOptions",

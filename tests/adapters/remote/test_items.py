@@ -18,9 +18,9 @@ from penstock.kernel.item import Mode
 from penstock.kernel.session import Session
 from penstock.testing import Harness
 from penstock.testing.hands import HandSource
-from penstock.wire.ari.notifications import EndOfSnapshot, Update
+from penstock.wire.ari.notifications import AriEndOfSnapshot, AriUpdate
 from penstock.wire.ari.replies import Done, ExceptionKind, Failed
-from penstock.wire.ari.requests import Request, Subscribe, Unsubscribe
+from penstock.wire.ari.requests import Request, SubscribeItem, UnsubscribeItem
 
 ITEMS = ("a", "b")
 
@@ -36,16 +36,16 @@ class Adapter:
 
     def ask(self, request: Request, done: Callback) -> str:
         assert self.phase is Phase.READY
-        assert isinstance(request, Subscribe | Unsubscribe)
+        assert isinstance(request, SubscribeItem | UnsubscribeItem)
         assert request.item not in self.outstanding, "two requests for one item at a time"
-        assert (request.item in self.subscribed) is isinstance(request, Unsubscribe), "SUB twice, or USB of nothing"
+        assert (request.item in self.subscribed) is isinstance(request, UnsubscribeItem), "SUB twice, or USB of nothing"
         self._count += 1
         self.outstanding[request.item] = (str(self._count), request, done)
         return str(self._count)
 
     def answer(self, item: str, succeeds: bool) -> None:
         identifier, request, done = self.outstanding.pop(item)
-        if isinstance(request, Unsubscribe):
+        if isinstance(request, UnsubscribeItem):
             # In any case: an adapter that fails to unsubscribe is not asked again.
             del self.subscribed[item]
         elif succeeds:
@@ -106,8 +106,8 @@ class World:
     def publish(self, item: str) -> None:
         """Something that the adapter has sent, before or after its answer."""
         identifier = self.adapter.subscribed.get(item) or self.adapter.outstanding.get(item, ("late",))[0]
-        self.items.updated([Update(1, item, identifier, True, {"x": "1"})])
-        self.items.notified(EndOfSnapshot(1, item, identifier))
+        self.items.updated([AriUpdate(1, item, identifier, True, {"x": "1"})])
+        self.items.notified(AriEndOfSnapshot(1, item, identifier))
 
     def swap(self, item: str) -> None:
         """The adapter is lost, or comes back."""

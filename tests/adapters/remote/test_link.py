@@ -16,7 +16,7 @@ from penstock.services.errors import StartError
 from penstock.testing import Harness, ari_peer
 from penstock.wire.ari.packets import Credentials
 from penstock.wire.ari.replies import ExceptionKind, Failed, Initialised
-from penstock.wire.ari.requests import InitData, InitMetadata, Subscribe
+from penstock.wire.ari.requests import InitData, InitMetadata, SubscribeItem
 from penstock.wire.ari.version import NEWEST, Version
 from tests.adapters.remote.support import RemotePeer, RemoteServer, ready
 from tests.interop.published import CERTIFICATE, PRIVATE_KEY
@@ -335,7 +335,7 @@ def test_an_adapter_that_shows_life_but_answers_nothing_is_deaf() -> None:
     with server, ready(adapter.ports[0]) as remote, server.client() as client:
         client.subscribe(1, "a b c", "x")
         for _ in range(3):
-            remote.expect(Subscribe)
+            remote.expect(SubscribeItem)
             remote.send(ari_peer.KEEPALIVE)
         assert remote.expect_close() == "it has left several requests in a row unanswered"
 
@@ -345,7 +345,7 @@ def test_an_adapter_that_answers_something_is_not_deaf() -> None:
     with server, ready(adapter.ports[0]) as remote, server.client() as client:
         for number in range(1, 6):
             client.subscribe(2 * number, f"silent{number}", "x")
-            remote.expect(Subscribe)
+            remote.expect(SubscribeItem)
             client.subscribe(2 * number + 1, f"answered{number}", "x")
             remote.subscribe(f"answered{number}")
             wait_until(lambda: _failed(adapter) == number, "no time-out")  # noqa: B023

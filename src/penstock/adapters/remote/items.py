@@ -27,9 +27,9 @@ from penstock.kernel.feed import Feed
 from penstock.kernel.item import Item, Mode
 from penstock.kernel.ports import CheckedEvent
 from penstock.log import get
-from penstock.wire.ari.notifications import ClearSnapshot, DeclareDifferences, EndOfSnapshot, Update
+from penstock.wire.ari.notifications import AriEndOfSnapshot, AriUpdate, ClearSnapshot, DeclareDifferences
 from penstock.wire.ari.replies import Done, ExceptionKind, Failed, Reply
-from penstock.wire.ari.requests import Subscribe, Unsubscribe
+from penstock.wire.ari.requests import SubscribeItem, UnsubscribeItem
 from penstock.wire.ari.values import JSON_PATCH, TEXT_DIFFERENCE
 
 log = get(__name__)
@@ -153,7 +153,7 @@ class RemoteItems:
         entry.events = []
         served = entry.item
         entry.identifier = self._link.ask(
-            Subscribe(entry.name), lambda outcome: self._subscribed(entry, served, outcome)
+            SubscribeItem(entry.name), lambda outcome: self._subscribed(entry, served, outcome)
         )
         self._by_identifier[entry.identifier] = entry
         if repair:
@@ -199,7 +199,7 @@ class RemoteItems:
     def _unsubscribe(self, entry: RemoteItem) -> None:
         entry.state = RemoteItemState.UNSUBSCRIBING
         self._forget_identifier(entry)
-        self._link.ask(Unsubscribe(entry.name), lambda outcome: self._unsubscribed(entry, outcome))
+        self._link.ask(UnsubscribeItem(entry.name), lambda outcome: self._unsubscribed(entry, outcome))
 
     def _unsubscribed(self, entry: RemoteItem, outcome: Outcome) -> None:
         if isinstance(outcome, Unanswered) and outcome.why is Why.LOST:
@@ -211,7 +211,7 @@ class RemoteItems:
 
     def answered_late(self, reply: Reply) -> None:
         """A SUB that was given up has been done after all: undo it there, then do it properly."""
-        if not isinstance(reply, Done) or reply.method != Subscribe.method:
+        if not isinstance(reply, Done) or reply.method != SubscribeItem.method:
             return
         entry = self._given_up.pop(reply.request, None)
         if entry is not None and entry.state is RemoteItemState.FAILED and entry.identifier == reply.request:
@@ -228,7 +228,7 @@ class RemoteItems:
 
     # -- notifications --------------------------------------------------------------------------------------------
 
-    def updated(self, updates: Sequence[Update]) -> None:
+    def updated(self, updates: Sequence[AriUpdate]) -> None:
         """The hot path: one check of the identifier for each, and all are passed on together."""
         entries = self._by_identifier
         batch: list[tuple[Item, CheckedEvent, bool]] = []
@@ -264,7 +264,7 @@ class RemoteItems:
         entry.served = entry.item
         entry.flows = True
 
-    def notified(self, packet: EndOfSnapshot | ClearSnapshot | DeclareDifferences) -> None:
+    def notified(self, packet: AriEndOfSnapshot | ClearSnapshot | DeclareDifferences) -> None:
         entry = self._by_identifier.get(packet.subscription)
         if entry is None or entry.item is None:
             self.late_notifications += 1
@@ -279,7 +279,7 @@ class RemoteItems:
             entry.sends_snapshots = True
         else:
             self._touch(entry)
-            if isinstance(packet, EndOfSnapshot):
+            if isinstance(packet, AriEndOfSnapshot):
                 self._feed.end_of_snapshot(entry.name, serial)
             else:
                 self._feed.clear_snapshot(entry.name, serial)

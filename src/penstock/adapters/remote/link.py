@@ -26,7 +26,7 @@ from penstock.certificates import Certificate
 from penstock.log import get
 from penstock.transport.listener import Listener
 from penstock.wire.ari.errors import BadAriStream, BadPacket
-from penstock.wire.ari.notifications import AdapterFailure, Update
+from penstock.wire.ari.notifications import AdapterFailure, AriUpdate
 from penstock.wire.ari.packets import AriKeepAlive, AriStream, Credentials, Packet, parse_packet
 from penstock.wire.ari.replies import Failed, Initialised, Reply
 from penstock.wire.ari.requests import Pairs, Request, encode_request
@@ -66,7 +66,7 @@ class Owner(Protocol):
     def ready(self) -> None: ...
     def lost(self) -> None: ...
 
-    def updated(self, updates: Sequence[Update]) -> None:
+    def updated(self, updates: Sequence[AriUpdate]) -> None:
         """Hot path: those that came in one go."""
 
     def notified(self, packet: Packet) -> None:
@@ -181,7 +181,7 @@ class RemoteLink:
     def received(self, connection: RemoteConnection, lines: Sequence[str]) -> None:
         """Lines, in order; updates are handed on together."""
         stream = connection.stream
-        updates: list[Update] = []
+        updates: list[AriUpdate] = []
         for line in lines:
             try:
                 packet = parse_packet(line, stream, self.version if connection.taken else None)
@@ -189,7 +189,7 @@ class RemoteLink:
                 self._flush(updates)
                 self._complain(connection, bad)
             else:
-                if type(packet) is Update:
+                if type(packet) is AriUpdate:
                     updates.append(packet)
                     continue
                 self._flush(updates)
@@ -198,7 +198,7 @@ class RemoteLink:
                 return
         self._flush(updates)
 
-    def _flush(self, updates: list[Update]) -> None:
+    def _flush(self, updates: list[AriUpdate]) -> None:
         if updates:
             self._owner.updated(updates)
             updates.clear()

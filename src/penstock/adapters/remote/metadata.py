@@ -33,7 +33,7 @@ from penstock.kernel.ports import (
 )
 from penstock.log import get
 from penstock.wire.ari import requests
-from penstock.wire.ari.notifications import Update
+from penstock.wire.ari.notifications import AriUpdate
 from penstock.wire.ari.packets import AriStream, ForceSessionEnd, ForceUnsubscription, Packet
 from penstock.wire.ari.replies import (
     AriNames,
@@ -284,7 +284,7 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
     def lost(self) -> None:
         pass
 
-    def updated(self, updates: Sequence[Update]) -> None:
+    def updated(self, updates: Sequence[AriUpdate]) -> None:
         raise AssertionError("no updates come on the connection of a metadata adapter")
 
     def answered_late(self, reply: Reply) -> None:

@@ -58,7 +58,7 @@ class SessionRequest(Struct, frozen=True, kw_only=True):
     details: RequestDetails
 
 
-class Listener(Struct, frozen=True, kw_only=True):
+class ListenerBody(Struct, frozen=True, kw_only=True):
     """Where to connect to, and until when."""
 
     host: str
@@ -72,7 +72,7 @@ class SessionDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     security_mode: SecurityMode
     tlc_identifier: str | UnsetType = UNSET
     tlc_identifiers: tuple[str, ...] | UnsetType = UNSET
-    listener: Listener
+    listener: ListenerBody
     keep_alive_timeout: timedelta
     clock_diff_limit: timedelta
     clock_diff_limit_duration: timedelta
@@ -82,7 +82,7 @@ class SessionDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     payload_throughput_limit_duration: timedelta
 
 
-class Session(Struct, frozen=True, kw_only=True):
+class SessionAnswer(Struct, frozen=True, kw_only=True):
     """The answer to POST, GET and PUT. The token is a secret until it is used."""
 
     token: str
