@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.push import arguments
+from penstock.push.pace import Values
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.push.thresholds import Threshold
 from penstock.push.trigger.failure import NoResult, Wrong
-from penstock.push.trigger.operand import Operand, Values
+from penstock.push.trigger.operand import Operand
 from penstock.push.trigger.parser import parse
 from penstock.push.trigger.pattern import RegularExpression
 
