@@ -18,15 +18,21 @@ SOURCE = ROOT / "src" / "penstock"
 PAGE = ROOT / "docs" / "architecture.md"
 
 # Words that two protocols have for the same thing, or its two ends: requests and notifications of TLCP and of the older
-# text protocol; what both, and remote adapters, call a request, a version and the statistics of a subscription; what
-# client and server make of a subscription. Every job of the pipeline has its `Settings`.
+# text protocol; what both, and remote adapters, call a request, a version, and the statistics of a subscription; what
+# client and server make of a subscription, and of a row of the monitor's tables. An event is always fields and their
+# values, a document an object of JSON. Every job of the pipeline has its `Settings`, every API with routes its
+# `Handler`, and the kernel's `Clock` is what tests move.
 SAME_MEANING = {
     "BindSession",
+    "Clock",
     "Constrain",
     "CreateSession",
     "Destroy",
+    "Document",
     "EndOfSnapshot",
+    "Event",
     "ForceRebind",
+    "Handler",
     "MessageDone",
     "MessageFailed",
     "Overflow",
@@ -34,6 +40,7 @@ SAME_MEANING = {
     "Reconfigure",
     "Request",
     "RequestError",
+    "Row",
     "SendMessage",
     "Settings",
     "Statistics",
@@ -47,6 +54,12 @@ SAME_MEANING = {
 
 _ROW = re.compile(r"^\| (`[^|]+) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 _CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
+# A capitalised name that is given a value is one of a type; constants are all upper case. Options of commands are no
+# types: they are called as users type them.
+_ALIAS = re.compile(
+    r"^([A-Z]\w*[a-z]\w*)(?:: TypeAlias)? = (?!Annotated\[(?:[^\n]|\n(?=[ \]]))*typer\.(?:Argument|Option)\()",
+    re.MULTILINE,
+)
 _STOP = re.compile(r"`((?:\w+/)+\w+\.py)(?::([\w.]+))?`")
 
 
@@ -111,11 +124,12 @@ def test_the_walks_lead_through_code_that_is_there() -> None:
     assert wrong == []
 
 
-def test_no_two_public_classes_have_one_name_and_different_meanings() -> None:
+def test_no_two_public_types_have_one_name_and_different_meanings() -> None:
     homes: dict[str, list[str]] = defaultdict(list)
     for file in sorted(SOURCE.rglob("*.py")):
         # Not by `definitions`: to parse all of the sources takes seconds.
-        for name in _CLASS.findall(file.read_text("utf-8")):
+        text = file.read_text("utf-8")
+        for name in [*_CLASS.findall(text), *_ALIAS.findall(text)]:
             homes[name].append(str(file.relative_to(SOURCE)))
     doubled = {name: files for name, files in homes.items() if len(files) > 1}
     assert {name: files for name, files in doubled.items() if name not in SAME_MEANING} == {}

@@ -43,7 +43,7 @@ _NIL = b"\xc0"
 Answered: TypeAlias = Raw | CallRefused | CallUnanswered
 
 # Takes what became of a call. Must not raise.
-Done: TypeAlias = Callable[[Answered], None]
+TakeAnswer: TypeAlias = Callable[[Answered], None]
 
 
 def _ignore(answered: Answered) -> None: ...
@@ -71,7 +71,7 @@ class _Pending:
         number: int,
         method: str,
         body: bytes,
-        done: Done,
+        done: TakeAnswer,
         about: str,
         previous: int,
         repeatable: bool,
@@ -120,7 +120,7 @@ class FabricCaller:
         now: float,
         method: str,
         body: bytes,
-        done: Done,
+        done: TakeAnswer,
         about: str = "",
         repeatable: bool = True,
         patience: float = PATIENCE,

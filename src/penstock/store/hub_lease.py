@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from penstock.store.errors import Ousted
-from penstock.store.lease import MARGIN, Clock, database_clock, elapsed
+from penstock.store.lease import MARGIN, DatabaseClock, database_clock, elapsed
 from penstock.store.schema import hub_leases
 
 # Epochs are nanoseconds since 1970, or more: so they are above those of a hub that had no database, and took its own.
@@ -42,7 +42,7 @@ class HubLease:
         run: str,
         release: str,
         millis: int,
-        clock: Clock = database_clock,
+        clock: DatabaseClock = database_clock,
         stopwatch: Callable[[], float] = elapsed,
     ) -> None:
         """`run` is different each time that a hub starts, or begins to stand by again."""
@@ -154,7 +154,7 @@ class HubLease:
         return Ousted(f"Hub {self._node!r} may not write: another hub of cluster {self._cluster!r} has taken over")
 
 
-def hub_holder(engine: Engine, cluster: str, clock: Clock = database_clock) -> HubHolder | None:
+def hub_holder(engine: Engine, cluster: str, clock: DatabaseClock = database_clock) -> HubHolder | None:
     """Who is active, as others see it; None if nobody is."""
     with engine.connect() as connection:
         row = connection.execute(select(hub_leases).where(hub_leases.c.cluster == cluster)).one_or_none()

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.remote.calls import Done as Callback
-from penstock.adapters.remote.calls import Unanswered, Why
+from penstock.adapters.remote.calls import TakeOutcome, Unanswered, Why
 from penstock.adapters.remote.items import RemoteItems
 from penstock.adapters.remote.link import Phase
 from penstock.kernel.item import Mode
@@ -30,11 +29,11 @@ class Adapter:
 
     def __init__(self) -> None:
         self.phase = Phase.WAITING
-        self.outstanding: dict[str, tuple[str, Request, Callback]] = {}
+        self.outstanding: dict[str, tuple[str, Request, TakeOutcome]] = {}
         self.subscribed: dict[str, str] = {}
         self._count = 0
 
-    def ask(self, request: Request, done: Callback) -> str:
+    def ask(self, request: Request, done: TakeOutcome) -> str:
         assert self.phase is Phase.READY
         assert isinstance(request, SubscribeItem | UnsubscribeItem)
         assert request.item not in self.outstanding, "two requests for one item at a time"

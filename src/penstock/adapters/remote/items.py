@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import cast
 
-from penstock.adapters.remote.calls import Outcome, Unanswered, Why
+from penstock.adapters.remote.calls import CallOutcome, Unanswered, Why
 from penstock.adapters.remote.link import Phase, RemoteLink
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Item, Mode
@@ -159,7 +159,7 @@ class RemoteItems:
         if repair:
             entry.timer = self._loop.call_later(self._repair_seconds, self._repair, entry, False)
 
-    def _subscribed(self, entry: RemoteItem, item: Item | None, outcome: Outcome) -> None:
+    def _subscribed(self, entry: RemoteItem, item: Item | None, outcome: CallOutcome) -> None:
         if isinstance(outcome, Unanswered) and outcome.why is Why.LOST:
             return
         if isinstance(outcome, Done):
@@ -178,7 +178,7 @@ class RemoteItems:
         else:
             self._fail(entry, outcome)
 
-    def _fail(self, entry: RemoteItem, outcome: Outcome) -> None:
+    def _fail(self, entry: RemoteItem, outcome: CallOutcome) -> None:
         entry.state = RemoteItemState.FAILED
         reason = outcome.message if isinstance(outcome, Failed) else _why(outcome)
         log.warning(
@@ -201,7 +201,7 @@ class RemoteItems:
         self._forget_identifier(entry)
         self._link.ask(UnsubscribeItem(entry.name), lambda outcome: self._unsubscribed(entry, outcome))
 
-    def _unsubscribed(self, entry: RemoteItem, outcome: Outcome) -> None:
+    def _unsubscribed(self, entry: RemoteItem, outcome: CallOutcome) -> None:
         if isinstance(outcome, Unanswered) and outcome.why is Why.LOST:
             return
         if entry.item is None:
@@ -294,5 +294,5 @@ class RemoteItems:
             self._feed.repair(entry.item, events, complete=ended and entry.sends_snapshots)
 
 
-def _why(outcome: Outcome) -> str:
+def _why(outcome: CallOutcome) -> str:
     return outcome.why.value if isinstance(outcome, Unanswered) else "its answer belongs to another request"

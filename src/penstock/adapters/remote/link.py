@@ -19,7 +19,7 @@ from functools import partial
 from typing import Protocol
 
 from penstock.adapters.api import Adapter
-from penstock.adapters.remote.calls import Calls, Done, Outcome, Unanswered, Why
+from penstock.adapters.remote.calls import CallOutcome, Calls, TakeOutcome, Unanswered, Why
 from penstock.adapters.remote.connection import RemoteConnection
 from penstock.adapters.remote.settings import ConnectionSettings
 from penstock.certificates import Certificate
@@ -289,7 +289,7 @@ class RemoteLink:
         request = self._owner.initialisation(tuple(common))
         self._send(encode_request(self._calls.add(request, self._initialised), request, NEWEST))
 
-    def _initialised(self, outcome: Outcome) -> None:
+    def _initialised(self, outcome: CallOutcome) -> None:
         if isinstance(outcome, Initialised):
             self.version = outcome.version
             self.phase = Phase.READY
@@ -320,7 +320,7 @@ class RemoteLink:
         else:
             self._watch = self._loop.call_later(limit - silence, self._watch_over)
 
-    def ask(self, request: Request, done: Done) -> str:
+    def ask(self, request: Request, done: TakeOutcome) -> str:
         """Send a request, `done` is called with its outcome; the identifier. Only when READY."""
         assert self.version is not None
         identifier = self._calls.add(request, done)

@@ -66,7 +66,7 @@ class AdapterFailure:
     message: str
 
 
-Notification = AriUpdate | AriEndOfSnapshot | ClearSnapshot | DeclareDifferences | AdapterFailure
+AriNotification = AriUpdate | AriEndOfSnapshot | ClearSnapshot | DeclareDifferences | AdapterFailure
 
 
 def parse_update(line: str, parts: list[str]) -> AriUpdate:
@@ -171,7 +171,7 @@ def parse_failure(parts: list[str]) -> AdapterFailure:
 
 
 # All but UD3, which `packets` looks for first.
-NOTIFICATION_PARSERS: dict[str, Callable[[list[str]], Notification]] = {
+NOTIFICATION_PARSERS: dict[str, Callable[[list[str]], AriNotification]] = {
     "EOS": _end_of_snapshot,
     "CLS": _clear_snapshot,
     "DFD": _declare_differences,
