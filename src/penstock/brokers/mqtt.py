@@ -88,7 +88,6 @@ class MqttLink(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._held = False
-        self._congested = False
         self._is_reading = True
         self._write_planned = False
         self._gone = asyncio.Event()

@@ -89,8 +89,6 @@ class RemoteItems:
     """All of them."""
 
     def __init__(self, link: RemoteLink, feed: Feed, repair_seconds: float, retry_seconds: float) -> None:
-        # Notifications dropped because nobody wants the item any more.
-        self.late_notifications = 0
         self._link = link
         self._feed = feed
         self._repair_seconds = repair_seconds
@@ -236,9 +234,8 @@ class RemoteItems:
         checked = cast(Sequence[tuple[int, str, str, bool, CheckedEvent]], updates)
         for _, _, identifier, snapshot, event in checked:
             entry = entries.get(identifier)
-            if entry is None:
-                self.late_notifications += 1
-            elif entry.flows or self._starts_to_flow(entry, snapshot, event):
+            # None: it comes late, nobody wants the item any more.
+            if entry is not None and (entry.flows or self._starts_to_flow(entry, snapshot, event)):
                 item = entry.served
                 assert item is not None
                 batch.append((item, event, snapshot))
@@ -267,7 +264,6 @@ class RemoteItems:
     def notified(self, packet: AriEndOfSnapshot | ClearSnapshot | DeclareDifferences) -> None:
         entry = self._by_identifier.get(packet.subscription)
         if entry is None or entry.item is None:
-            self.late_notifications += 1
             return
         serial = entry.item.serial
         if isinstance(packet, DeclareDifferences):
