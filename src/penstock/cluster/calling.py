@@ -271,11 +271,6 @@ class FabricCallee:
         """No call with a lower number will be begun any more."""
         return self._floor
 
-    @property
-    def remembered(self) -> int:
-        """Calls that it knows of."""
-        return len(self._begun) + len(self._held)
-
     def begin(self, run: str, epoch: int) -> None:
         """Calls of this run are heard in this epoch, and no others."""
         if run == self._run and epoch == self._epoch:

@@ -152,13 +152,3 @@ class HubLease:
     def _late(self) -> Ousted:
         # Not the end of the lease, which is found where that is kept.
         return Ousted(f"Hub {self._node!r} may not write: another hub of cluster {self._cluster!r} has taken over")
-
-
-def hub_holder(engine: Engine, cluster: str, clock: DatabaseClock = database_clock) -> HubHolder | None:
-    """Who is active, as others see it; None if nobody is."""
-    with engine.connect() as connection:
-        row = connection.execute(select(hub_leases).where(hub_leases.c.cluster == cluster)).one_or_none()
-        now = clock(connection)
-    if row is None or row.alive_until <= now:
-        return None
-    return HubHolder(row.node, row.release, (row.alive_until - now) / 1000)
