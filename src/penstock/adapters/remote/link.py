@@ -84,11 +84,6 @@ class RemoteLink:
     ) -> None:
         self.phase = Phase.WAITING
         self.version: Version | None = None
-        # For those who watch over the server.
-        self.connections_refused = 0
-        self.times_lost = 0
-        self.late_replies = 0
-        self.bad_lines = 0
         self._settings = settings
         self._wanted_ports = ports
         self._owner = owner
@@ -212,7 +207,6 @@ class RemoteLink:
             self._refuse(connection, "its first line is not its credentials")
         elif isinstance(packet, Reply):
             if not self._calls.answer(packet):
-                self.late_replies += 1
                 log.debug("late or repeated answer", method=packet.method, peer=connection.peer, **self._names)
                 self._owner.answered_late(packet)
         elif isinstance(packet, AdapterFailure):
@@ -267,7 +261,6 @@ class RemoteLink:
             connection.within(GRACE_SECONDS, partial(self._refuse, connection, reason))
 
     def _log_refusal(self, connection: RemoteConnection, reason: str) -> None:
-        self.connections_refused += 1
         log.warning("remote adapter refused", peer=connection.peer, reason=reason, **self._names)
 
     def _drop(self, connection: RemoteConnection, reason: str | None = None) -> None:
@@ -347,7 +340,6 @@ class RemoteLink:
             connection.close(reason if knows_close and stream is self._requests else None)
         self._calls.lose()
         if phase is Phase.READY:
-            self.times_lost += 1
             log.warning("remote adapter lost", reason=reason, **self._names)
             self._owner.lost()
 
@@ -360,7 +352,6 @@ class RemoteLink:
         if not connection.taken:
             self._refuse(connection, f"it has sent an invalid line: {bad}")
             return
-        self.bad_lines += 1
         now = self._loop.time()
         if now - self._bad_since > BAD_LINES_SECONDS:
             self._bad_since, self._bad_count = now, 0
