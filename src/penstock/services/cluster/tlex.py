@@ -96,8 +96,11 @@ class TlexAnnexService(Service):
     def figures(self) -> Iterable[Family]:
         if self.annex is None:
             return ()
-        turned_away = self.annex.outpost.turned_away
-        return (counter("penstock_tlex_turned_away", "Peers sent away without a right token.", turned_away),)
+        annex = self.annex
+        return (
+            counter("penstock_tlex_turned_away", "Peers sent away without a right token.", annex.outpost.turned_away),
+            *annex.ports.listeners.figures(),
+        )
 
     def addresses(self) -> list[str]:
         if self.annex is None:
