@@ -29,17 +29,22 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
 PAGE = ROOT / "docs" / "architecture.md"
 
-# Words that two protocols have for the same thing, or its two ends: requests and notifications of TLCP, of the older
-# text protocol and of remote adapters; what client and server make of a subscription. Every job of the pipeline has its
-# `Settings`, and the documents of TLEX's REST API are named as in its description, which clients are made from.
+# Words that two protocols have for the same thing, or its two ends: requests and notifications of TLCP and of the older
+# text protocol; what both, and remote adapters, call a request, a version, and the statistics of a subscription; what
+# client and server make of a subscription, and of a row of the monitor's tables. An event is always fields and their
+# values, a document an object of JSON. Every job of the pipeline has its `Settings`, every API with routes its
+# `Handler`, and the kernel's `Clock` is what tests move.
 SAME_MEANING = {
     "BindSession",
+    "Clock",
     "Constrain",
     "CreateSession",
     "Destroy",
+    "Document",
     "EndOfSnapshot",
+    "Event",
     "ForceRebind",
-    "Listener",
+    "Handler",
     "MessageDone",
     "MessageFailed",
     "Overflow",
@@ -47,9 +52,8 @@ SAME_MEANING = {
     "Reconfigure",
     "Request",
     "RequestError",
+    "Row",
     "SendMessage",
-    "Session",
-    "SessionRequest",
     "Settings",
     "Statistics",
     "StreamOptions",
@@ -62,6 +66,12 @@ SAME_MEANING = {
 
 _ROW = re.compile(r"^\| (`[^|]+) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 _CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
+# A capitalised name that is given a value is one of a type; constants are all upper case. Options of commands are no
+# types: they are called as users type them.
+_ALIAS = re.compile(
+    r"^([A-Z]\w*[a-z]\w*)(?:: TypeAlias)? = (?!Annotated\[(?:[^\n]|\n(?=[ \]]))*typer\.(?:Argument|Option)\()",
+    re.MULTILINE,
+)
 _STOP = re.compile(r"`((?:\w+/)+\w+\.py)(?::([\w.]+))?`")
 _LIST = re.compile(r"^1\. .*?(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -177,11 +187,12 @@ def test_the_page_says_in_which_order_services_open() -> None:
     assert re.findall(r"`([^`]+)`", sentence[1]) == asyncio.run(services())
 
 
-def test_no_two_public_classes_have_one_name_and_different_meanings() -> None:
+def test_no_two_public_types_have_one_name_and_different_meanings() -> None:
     homes: dict[str, list[str]] = defaultdict(list)
     for file in sorted(SOURCE.rglob("*.py")):
         # Not by `definitions`: to parse all of the sources takes seconds.
-        for name in _CLASS.findall(file.read_text("utf-8")):
+        text = file.read_text("utf-8")
+        for name in [*_CLASS.findall(text), *_ALIAS.findall(text)]:
             homes[name].append(str(file.relative_to(SOURCE)))
     doubled = {name: files for name, files in homes.items() if len(files) > 1}
     assert {name: files for name, files in doubled.items() if name not in SAME_MEANING} == {}

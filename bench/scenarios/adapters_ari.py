@@ -34,10 +34,10 @@ from penstock.kernel.subscription import SubscriptionRequest
 from penstock.log import configure
 from penstock.testing import ari_peer
 from penstock.testing.hands import HandHandler
-from penstock.wire.ari.notifications import Update
+from penstock.wire.ari.notifications import AriUpdate
 from penstock.wire.ari.packets import Credentials
 from penstock.wire.ari.replies import Done, Initialised
-from penstock.wire.ari.requests import InitData, Subscribe, encode_request
+from penstock.wire.ari.requests import InitData, SubscribeItem, encode_request
 from penstock.wire.ari.version import NEWEST, Version
 from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.version import NEWEST as NEWEST_TLCP
@@ -98,7 +98,7 @@ class MeteredAdapter(RemoteDataAdapter):
         self._meter = meter
         self.count = 0
 
-    def updated(self, updates: Sequence[Update]) -> None:
+    def updated(self, updates: Sequence[AriUpdate]) -> None:
         self._meter.start()
         self.count += len(updates)
         super().updated(updates)
@@ -196,7 +196,7 @@ class BareLoop(asyncio.Protocol):
         ours = cast(asyncio.Transport, transport)
         ours.write(encode_request("100", InitData(()), NEWEST))
         for number in range(ITEMS):
-            ours.write(encode_request(f"1{number:08x}", Subscribe(f"item{number}"), NEWEST))
+            ours.write(encode_request(f"1{number:08x}", SubscribeItem(f"item{number}"), NEWEST))
 
     def data_received(self, data: bytes) -> None:
         lines = (self._rest + data).split(b"\n")
@@ -245,7 +245,7 @@ def send(port: int, updates: int, version: Version) -> None:
             request = ari_peer.parse_request(next(lines).decode().rstrip(), version)
             assert isinstance(request, tuple)
             identifier, asked = request
-            if isinstance(asked, Subscribe):
+            if isinstance(asked, SubscribeItem):
                 identifiers[asked.item] = identifier
                 connection.sendall(ari_peer.encode_reply(Done(identifier, "SUB"), version))
             else:

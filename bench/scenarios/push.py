@@ -24,12 +24,12 @@ from bench.rig.machine import Cores
 from bench.rig.results import Report
 from bench.rig.table import row
 from penstock.push.records import (
-    Change,
     Device,
     DeviceKey,
     DeviceStatus,
     Flow,
     Platform,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveSubscription,
@@ -131,7 +131,7 @@ def expected(plan: Plan) -> int:
     return sum(each.fires(lowest[each.item], highest[each.item]) for each in waiting(plan))
 
 
-def changes(plan: Plan) -> Iterator[Change]:
+def changes(plan: Plan) -> Iterator[PushChange]:
     now = time.time_ns() // 1_000_000
     random = Random(SEED)
     for number, each in enumerate(waiting(plan)):

@@ -20,7 +20,7 @@ from penstock.config.keys import all_keys, named_values, value_of
 from penstock.doors.gate import Gate
 from penstock.doors.stream.pages import ApiPlace
 from penstock.log import get
-from penstock.monitor.health import Answer, ServerPhase, ready
+from penstock.monitor.health import ProbeAnswer, ServerPhase, ready
 from penstock.services.admin.clients import OwnClients
 from penstock.services.admin.service import AdminService
 from penstock.services.admin.steering import Reloaded
@@ -231,7 +231,7 @@ class Server:
             return ServerPhase.DRAINING
         return ServerPhase.READY if self._ready else ServerPhase.STARTING
 
-    def readiness(self) -> Answer:
+    def readiness(self) -> ProbeAnswer:
         """What /ready answers; reasons stay in the log, because anybody may ask."""
         services = self._stack.services
         failed = [name for service in services for name in service.failures()]

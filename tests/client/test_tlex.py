@@ -13,7 +13,7 @@ from penstock.client.tlex import TlexApi, TlexError, TlexRefused, TlexStream, co
 from penstock.doors.tlex.listener import instant
 from penstock.exchange.authorization import Role
 from penstock.wire.tlex.frames import PREAMBLE
-from penstock.wire.tlex.rest import Listener, Session, SessionDetails
+from penstock.wire.tlex.rest import ListenerBody, SessionAnswer, SessionDetails
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType
 from tests.doors.tlex.site import Site
 from tests.doors.tlex.tls import certified, trusting
@@ -203,9 +203,9 @@ async def answering(first: bytes) -> AsyncIterator[tuple[int, asyncio.Event]]:
         yield server.sockets[0].getsockname()[1], gone
 
 
-def session_at(port: int, keep_alive: timedelta) -> Session:
+def session_at(port: int, keep_alive: timedelta) -> SessionAnswer:
     second = timedelta(seconds=1)
-    return Session(
+    return SessionAnswer(
         token="x" * 43,
         domain="test",
         type=BROKER,
@@ -213,7 +213,7 @@ def session_at(port: int, keep_alive: timedelta) -> Session:
         details=SessionDetails(
             security_mode=SecurityMode.NONE,
             tlc_identifiers=("NLZH0023",),
-            listener=Listener(host="127.0.0.1", port=port, expiration=datetime.now(UTC)),
+            listener=ListenerBody(host="127.0.0.1", port=port, expiration=datetime.now(UTC)),
             keep_alive_timeout=keep_alive,
             clock_diff_limit=second,
             clock_diff_limit_duration=second,

@@ -15,7 +15,7 @@ import pytest
 import penstock.cluster.nats
 from penstock.cluster.nats import NatsEdge, NatsHub
 from penstock.config.schema.cluster import ClusterSection
-from penstock.wire.fabric.messages import VERSION, Hello, Interest, Message, Stranger, Welcome, decode, encode
+from penstock.wire.fabric.messages import VERSION, FabricMessage, Hello, Interest, Stranger, Welcome, decode, encode
 from tests.support.broker_process import free_port
 from tests.support.cluster_nodes import ClusterOfNodes
 from tests.support.cut_proxy import CutProxy
@@ -118,7 +118,7 @@ class StrangeEdge:
     def __init__(self, nats: str, hello: bytes) -> None:
         self._fabric = NatsEdge(section(nats), "strange", "run")
         self._hello = hello
-        self.heard: asyncio.Queue[Message] = asyncio.Queue()
+        self.heard: asyncio.Queue[FabricMessage] = asyncio.Queue()
 
     def connected(self) -> None:
         self._fabric.send(self._hello)
@@ -129,7 +129,7 @@ class StrangeEdge:
     def lost(self) -> None:
         """It was never more than an attempt."""
 
-    async def ask(self) -> list[Message]:
+    async def ask(self) -> list[FabricMessage]:
         """What the hub answers to its greeting, and to its wish to have an item."""
         async with asyncio.timeout(PATIENCE):
             await self._fabric.open(self)

@@ -141,7 +141,7 @@ class Peer:
         frames = self._reader.feed(b"".join(self.writes))
         self.writes.clear()
         assert self._reader.error is None
-        assert not self._reader.in_frame
+        assert not self._reader._rest, "the last frame is not whole"
         return [decode(each) for each in frames]
 
     def payloads(self) -> list[Payload | IdentifiedPayload]:

@@ -12,12 +12,13 @@ import pyarrow as pa
 from penstock.history.lake_root import open_file
 from penstock.history.layout import bucket_of
 from penstock.history.reader import History, JournaledEvent
+from penstock.journal.erasing import Crash
 from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA, Columns
 from penstock.journal.retention import Retention
 from penstock.pipeline.files import Written, write_task
-from penstock.pipeline.lake import Crash, Lake, nowhere
+from penstock.pipeline.lake import Lake, nowhere
 
 NOON = 1_700_000_000_000_000
 SECOND = 1_000_000

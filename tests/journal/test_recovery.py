@@ -30,7 +30,7 @@ def test_after_an_orderly_end_nothing_is_read(disk: FakeDisk) -> None:
     scribe.append(columns(5))
     scribe.close()
     found = recover(disk)
-    assert (found.next, found.revisions, found.segments_read, found.cut_bytes) == (6, {"item": 5}, 0, 0)
+    assert (found.next, found.revisions, found.records_read, found.cut_bytes) == (6, {"item": 5}, 0, 0)
 
 
 def test_after_a_crash_one_segment_is_read(disk: FakeDisk) -> None:
@@ -38,8 +38,7 @@ def test_after_a_crash_one_segment_is_read(disk: FakeDisk) -> None:
     for _ in range(5):
         scribe.append(columns(3))
     found = recover(disk.kill())
-    assert (found.next, found.revisions) == (16, {"item": 15})
-    assert (found.segments_read, found.records_read) == (1, 3)
+    assert (found.next, found.revisions, found.records_read) == (16, {"item": 15}, 3)
 
 
 def test_a_torn_tail_is_cut_and_told(disk: FakeDisk) -> None:
@@ -152,7 +151,7 @@ def test_revisions_that_cannot_be_read_are_told_by_their_names_and_counted_again
     disk.flip(newest, 999)
     found = recover(disk)
     assert found.damages == [Damage(newest, 0, 0, 0, -1, "saved revisions cannot be read")]
-    assert (found.next, found.revisions, found.segments_read, found.records_read) == (13, {"item": 12}, 1, 3)
+    assert (found.next, found.revisions, found.records_read) == (13, {"item": 12}, 3)
 
 
 def test_without_saved_revisions_all_segments_are_counted(disk: FakeDisk) -> None:
@@ -162,7 +161,7 @@ def test_without_saved_revisions_all_segments_are_counted(disk: FakeDisk) -> Non
     for base in saved(disk):
         disk.remove(revisions_name(base))
     found = recover(disk)
-    assert (found.next, found.revisions, found.segments_read, found.records_read) == (13, {"item": 12}, 4, 12)
+    assert (found.next, found.revisions, found.records_read) == (13, {"item": 12}, 12)
     assert saved(disk) == [10]
 
 

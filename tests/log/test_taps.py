@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from penstock import log
-from penstock.log import Line, Tap
+from penstock.log import LogLine, Tap
 from penstock.log.repeats import Repeats
 
 PATIENCE = 20
@@ -20,10 +20,10 @@ class Heard:
     """A tap whose lines a test waits for."""
 
     def __init__(self) -> None:
-        self._lines: queue.Queue[Line] = queue.Queue()
+        self._lines: queue.Queue[LogLine] = queue.Queue()
         self.tap = log.tap(self._lines.put)
 
-    def next(self) -> Line:
+    def next(self) -> LogLine:
         return self._lines.get(timeout=PATIENCE)
 
 
@@ -57,7 +57,7 @@ def test_what_the_callback_logs_does_not_come_back_to_it(root_logger: logging.Lo
     lines: list[str] = []
     done = threading.Event()
 
-    def show(line: Line) -> None:
+    def show(line: LogLine) -> None:
         lines.append(line.message)
         log.get("penstock.monitor.test").warning("shown once more")
         if line.message == "last":
@@ -75,7 +75,7 @@ def test_a_callback_that_fails_is_called_again(root_logger: logging.Logger, caps
     log.configure("info", "text")
     lines: queue.Queue[str] = queue.Queue()
 
-    def show(line: Line) -> None:
+    def show(line: LogLine) -> None:
         lines.put(line.message)
         raise RuntimeError("no room on the page")
 
@@ -90,9 +90,9 @@ def test_a_callback_that_fails_is_called_again(root_logger: logging.Logger, caps
 def test_lines_that_find_no_room_are_counted_and_nobody_waits(root_logger: logging.Logger) -> None:
     log.set_level("penstock", "info")
     entered, released = threading.Event(), threading.Event()
-    lines: queue.Queue[Line] = queue.Queue()
+    lines: queue.Queue[LogLine] = queue.Queue()
 
-    def show(line: Line) -> None:
+    def show(line: LogLine) -> None:
         entered.set()
         released.wait(PATIENCE)
         lines.put(line)
@@ -136,7 +136,7 @@ def test_a_tap_may_be_ended_by_its_own_callback(root_logger: logging.Logger) -> 
     ended = threading.Event()
     ends: list[Callable[[], None]] = []
 
-    def show(line: Line) -> None:
+    def show(line: LogLine) -> None:
         ends[0]()
         ended.set()
 

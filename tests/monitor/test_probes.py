@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.monitor.health import Answer, ServerPhase, live, ready
+from penstock.monitor.health import ProbeAnswer, ServerPhase, live, ready
 
 
 def test_who_can_answer_lives() -> None:
@@ -29,6 +29,6 @@ def test_who_can_answer_lives() -> None:
     ],
 )
 def test_readiness_is_the_phase_unless_something_is_wrong_and_names_what_is(
-    phase: ServerPhase, failed: list[str], degraded: list[str], expected: Answer
+    phase: ServerPhase, failed: list[str], degraded: list[str], expected: ProbeAnswer
 ) -> None:
     assert ready(phase, failed, degraded) == expected

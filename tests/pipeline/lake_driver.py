@@ -10,9 +10,10 @@ import signal
 import sys
 from pathlib import Path
 
+from penstock.journal.erasing import Crash
 from penstock.journal.reader import JournalReader
 from penstock.pipeline.files import Written, write_task
-from penstock.pipeline.lake import Crash, Lake
+from penstock.pipeline.lake import Lake
 from penstock.pipeline.maintenance import maintain
 
 BATCH = 150

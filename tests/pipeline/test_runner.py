@@ -16,7 +16,7 @@ import pytest
 from penstock.journal.journal import Journal, Policy
 from penstock.journal.record import Columns
 from penstock.pipeline.errors import BadOption, JavaMissing
-from penstock.pipeline.runner import DONE, FAILED, SPARK_GONE, WRONG, Query, Runner, RunnerPace, Task
+from penstock.pipeline.runner import DONE, FAILED, SPARK_GONE, WRONG, Runner, RunnerPace, RunningQuery, Task
 from penstock.pipeline.status import Found, held, read
 
 PATIENCE = 10.0
@@ -76,7 +76,7 @@ class Job:
         self.may_stop = threading.Event()
         self.may_stop.set()
 
-    def start(self) -> Query:
+    def start(self) -> RunningQuery:
         """The next failure of the list is how this run ends; after the last it goes on."""
         self.starts.append(time.monotonic())
         self.error = self.failures.pop(0) if self.failures else None
@@ -252,7 +252,7 @@ def test_a_query_that_fails_as_it_begins_does_not_keep_the_others_from_it(world:
 def test_a_query_that_cannot_even_be_started_counts_as_failed(world: World) -> None:
     attempts = []
 
-    def start() -> Query:
+    def start() -> RunningQuery:
         attempts.append(1)
         if len(attempts) < 3:
             raise ValueError("not now")

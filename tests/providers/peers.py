@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from penstock.push.records import Notification
-from penstock.testing.http2_peer import Http2Peer, Judge, PeerAnswer, PeerRequest
+from penstock.testing.http2_peer import Http2Peer, PeerAnswer, PeerJudge, PeerRequest
 from tests.support.tls import CERTIFICATES
 
 # The stand-ins' certificate is its own authority.
@@ -30,7 +30,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     uvloop.run(story)
 
 
-def peer(judge: Judge, **options: Any) -> Http2Peer:
+def peer(judge: PeerJudge, **options: Any) -> Http2Peer:
     return Http2Peer(CERTIFICATES / "certificate.pem", CERTIFICATES / "private_key.pem", judge, **options)
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from penstock.push.flows import Applied, Fired, FlowBook, Notified, plain_threshold
 from penstock.push.pace import Values
 from penstock.push.records import (
-    Change,
     Device,
     DropDevice,
     DropSubscription,
     Notification,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveNotification,
@@ -62,7 +62,7 @@ class World:
         return subscription
 
 
-def saved(changes: tuple[Change, ...]) -> list[Notification]:
+def saved(changes: tuple[PushChange, ...]) -> list[Notification]:
     return [change.notification for change in changes if isinstance(change, SaveNotification)]
 
 

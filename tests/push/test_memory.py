@@ -8,12 +8,12 @@ from uuid import UUID
 
 from penstock.push.flows import FlowBook
 from penstock.push.records import (
-    Change,
     Device,
     DeviceKey,
     DeviceStatus,
     Flow,
     Platform,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveSubscription,
@@ -26,7 +26,7 @@ DEVICES = 5_500
 MOST_BYTES = 2_048
 
 
-def as_from_the_database(number: int) -> tuple[Change, ...]:
+def as_from_the_database(number: int) -> tuple[PushChange, ...]:
     """Nothing is the same object as in another one, and tokens are as long as Google's."""
     item, since = f"item{number % 100}", 1_800_000_000_000 + number
     id = str(UUID(int=number))

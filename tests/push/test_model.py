@@ -18,7 +18,6 @@ from penstock.push.flows import Fired, FlowBook
 from penstock.push.pace import Values
 from penstock.push.ports import Handover, Verdict
 from penstock.push.records import (
-    Change,
     Device,
     DeviceKey,
     DeviceStatus,
@@ -28,6 +27,7 @@ from penstock.push.records import (
     Flow,
     Notification,
     Platform,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveNotification,
@@ -100,7 +100,7 @@ class Disk:
     subscriptions: dict[str, PushSubscription] = field(default_factory=dict)
     notifications: dict[str, Notification] = field(default_factory=dict)
 
-    def write(self, changes: tuple[Change, ...]) -> None:
+    def write(self, changes: tuple[PushChange, ...]) -> None:
         for change in changes:
             match change:
                 case SaveDevice(device):
@@ -123,7 +123,7 @@ class Disk:
                     del self.devices[id]
         assert len({each.key for each in self.devices.values()}) == len(self.devices)
 
-    def all(self) -> tuple[Change, ...]:
+    def all(self) -> tuple[PushChange, ...]:
         return (
             *map(SaveDevice, self.devices.values()),
             *map(SaveSubscription, self.subscriptions.values()),
@@ -153,7 +153,7 @@ class PushMachine(RuleBasedStateMachine):
         self.watched: set[Flow] = set()
         self.apply(self.disk.all())
 
-    def apply(self, changes: tuple[Change, ...]) -> None:
+    def apply(self, changes: tuple[PushChange, ...]) -> None:
         applied = self.book.apply(changes)
         assert applied.unusable == ()
         assert self.watched.isdisjoint(applied.begun)
@@ -161,7 +161,7 @@ class PushMachine(RuleBasedStateMachine):
         self.watched = self.watched.union(applied.begun).difference(applied.ended)
         self.settle(self.sender.apply(changes, self.now))
 
-    def persist(self, changes: tuple[Change, ...]) -> None:
+    def persist(self, changes: tuple[PushChange, ...]) -> None:
         self.disk.write(changes)
         self.apply(changes)
 

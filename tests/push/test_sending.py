@@ -9,13 +9,13 @@ import pytest
 
 from penstock.push.ports import Handover, Verdict
 from penstock.push.records import (
-    Change,
     DeviceStatus,
     DropDevice,
     DropNotification,
     DropSubscription,
     Notification,
     Platform,
+    PushChange,
     SaveDevice,
     SaveNotification,
 )
@@ -65,7 +65,7 @@ class World:
     def answer(self, notification: Notification, handover: Handover) -> Outcome:
         return self.sender.handed_over(notification, handover, self.now)
 
-    def persist(self, changes: tuple[Change, ...]) -> Outcome:
+    def persist(self, changes: tuple[PushChange, ...]) -> Outcome:
         self.rules.apply(changes)
         return self.sender.apply(changes, self.now)
 

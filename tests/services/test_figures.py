@@ -235,6 +235,17 @@ def test_samples_are_taken_by_themselves_and_the_lag_of_the_loop_is_measured(tmp
     play(tmp_path, story)
 
 
+def test_a_blocked_loop_is_seen(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        async with asyncio.timeout(30):
+            while not site.value("penstock_loop_stalls"):
+                # Until the watchdog's thread has looked: on a busy machine that may take longer.
+                time.sleep(0.2)  # noqa: ASYNC251
+                await asyncio.sleep(0.01)
+
+    play(tmp_path, story, server__stall_millis=50)
+
+
 def test_a_service_that_cannot_say_its_figures_does_not_hide_those_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from penstock.push.records import (
-    Change,
     Device,
     DeviceKey,
     DeviceStatus,
     Flow,
     Notification,
     Platform,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveNotification,
@@ -38,12 +38,12 @@ def notification(id: str, device: str, subscription: str = "s") -> Notification:
     return Notification(id, device, subscription, '{"aps":{"alert":"17.1"}}', NOON, NOON + 60_000, True)
 
 
-def everything(*records: Device | PushSubscription | Notification) -> list[Change]:
+def everything(*records: Device | PushSubscription | Notification) -> list[PushChange]:
     """The changes that save these."""
     return [_saved(each) for each in records]
 
 
-def _saved(record: Device | PushSubscription | Notification) -> Change:
+def _saved(record: Device | PushSubscription | Notification) -> PushChange:
     match record:
         case Device():
             return SaveDevice(record)

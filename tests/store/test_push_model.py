@@ -23,12 +23,12 @@ from hypothesis.stateful import (
 from sqlalchemy import delete
 
 from penstock.push.records import (
-    Change,
     Device,
     DropDevice,
     DropNotification,
     DropSubscription,
     Notification,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveNotification,
@@ -79,7 +79,7 @@ class Kept:
         made.notifications = dict(self.notifications)
         return made
 
-    def after(self, changes: Iterable[Change]) -> Kept:
+    def after(self, changes: Iterable[PushChange]) -> Kept:
         """Raises NoSuchRecord and AlreadyExists as a store must."""
         found = self.copy()
         for change in changes:
@@ -92,7 +92,7 @@ class Kept:
             raise AlreadyExists
         return found
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: PushChange) -> None:
         match change:
             case SaveDevice(saved):
                 self.devices[saved.id] = saved
@@ -120,7 +120,7 @@ class Kept:
         )
 
 
-def touched(changes: Iterable[Change], before: Kept) -> set[str]:
+def touched(changes: Iterable[PushChange], before: Kept) -> set[str]:
     """Devices about which something is said, if that is there or is to be there."""
     found = set()
     for change in changes:
@@ -254,11 +254,11 @@ class Nodes(RuleBasedStateMachine):
 
     @precondition(lambda self: self.nodes)
     @rule(data=st.data(), changes=CHANGES)
-    def write(self, data: st.DataObject, changes: list[Change]) -> None:
+    def write(self, data: st.DataObject, changes: list[PushChange]) -> None:
         """Also about devices that it does not serve: a node that is mistaken must not get through."""
         self._write(*self._one(data), changes)
 
-    def _write(self, name: str, node: Node, changes: list[Change]) -> None:
+    def _write(self, name: str, node: Node, changes: list[PushChange]) -> None:
         about = touched(changes, self.kept)
         foreign = {id for id in about if id in self.kept.devices and self.owners.get(id) != name}
         try:

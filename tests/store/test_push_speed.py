@@ -14,7 +14,7 @@ from itertools import islice
 
 import pytest
 
-from penstock.push.records import Change, SubscriptionStatus
+from penstock.push.records import PushChange, SubscriptionStatus
 from penstock.store.push import ADOPT_LIMIT, PushStore
 from penstock.store.store import Store
 from tests.store.devices import device, everything, notification, subscription
@@ -32,7 +32,7 @@ FIRE_SECONDS = 1.0
 RENEW_SECONDS = 0.1
 
 
-def portions(changes: Iterator[Sequence[Change]]) -> Iterator[list[Change]]:
+def portions(changes: Iterator[Sequence[PushChange]]) -> Iterator[list[PushChange]]:
     while portion := [change for each in islice(changes, 10_000) for change in each]:
         yield portion
 
@@ -48,7 +48,7 @@ def test_very_many_devices(store: Store) -> None:
     assert time.process_time() - before < LOAD_SECONDS
     assert (len(found.devices), len(found.subscriptions)) == (DEVICES, DEVICES)
 
-    fired: list[Change] = []
+    fired: list[PushChange] = []
     for each in found.subscriptions[:FIRING]:
         triggered = replace(each, status=SubscriptionStatus.TRIGGERED)
         fired += everything(device(each.device, badge=1), triggered, notification(f"n{each.id}", each.device, each.id))

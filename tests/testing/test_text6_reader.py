@@ -18,7 +18,7 @@ from penstock.testing.text6_push import (
     Update,
     parse_push,
 )
-from penstock.testing.text6_reader import Accepted, Answer, OutOfSync, PushReader, RefusedRequest
+from penstock.testing.text6_reader import Accepted, OutOfSync, PushReader, RefusedRequest, Text6Answer
 from penstock.wire.text6 import answers
 from penstock.wire.text6.codec import Text6Codec
 from penstock.wire.text6.errors import BadPush
@@ -101,7 +101,7 @@ def test_what_is_no_push_message_is_a_bad_line(line: str) -> None:
 
 # -- connections, whole, byte by byte, in any pieces, and with bytes behind them ---------------------------------------
 
-Events = list[Answer | Push]
+Events = list[Text6Answer | Push]
 
 PUSHES = b"".join([CODEC.probe(), b"1,1|a|$\r\n", CODEC.end_of_snapshot(1, 1), CODEC.message_done("s", 1, "")])
 PUSHED: Events = [Probe(), Update(1, 1, "a|$"), EndOfSnapshot(1, 1), MessageDone("s", 1)]

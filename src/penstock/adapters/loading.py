@@ -24,7 +24,7 @@ from penstock.adapters.api import Adapter, AdapterSet, DataAdapter, Journaling, 
 from penstock.adapters.faults import CONTAINED, is_of_adapter
 from penstock.config import AdapterSetSection as Table
 from penstock.config import ConfigError, DataSection, MetadataSection
-from penstock.config.keys import dotted
+from penstock.config.keys import KeyPath, dotted
 from penstock.config.secret import MASK, is_secret
 
 # Imported when a set asks for them: some need libraries that take their time to load.
@@ -54,7 +54,6 @@ DIRECTORY = "directory"
 """A parameter of this name that is annotated as Path is given the directory of the configuration file."""
 
 A = TypeVar("A", bound=Adapter)
-KeyPath = tuple[str, ...]
 
 
 class Unusable(ConfigError):

@@ -17,7 +17,7 @@ from penstock.connections.message import InboundMessage, OutboundMessage
 from penstock.connections.offsets import OffsetLedger
 
 # Takes messages of one source in their order, on the event loop.
-Take = Callable[[list[InboundMessage]], None]
+TakeInbound = Callable[[list[InboundMessage]], None]
 
 # What is known of a partition, from the journal: blocks.
 Ledgers = Callable[[str, int], OffsetLedger]

@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from penstock.brokers.bridge import Bridge, BridgeLost, Ledgers, PublishRefused, Take, addresses
+from penstock.brokers.bridge import Bridge, BridgeLost, Ledgers, PublishRefused, TakeInbound, addresses
 from penstock.brokers.kafka_contact import KafkaContact, kafka_words
 from penstock.connections.document import ConnectionDocument
 from penstock.connections.message import InboundMessage, LogPlace, OutboundMessage, Settlement
@@ -54,7 +54,7 @@ _FINAL = (KafkaError._AUTHENTICATION, KafkaError._INVALID_ARG, KafkaError.SASL_A
 class KafkaBridge(Bridge):
     """`specificConfig` has bootstrapServers, groupId, saslMechanism, and options of librdkafka."""
 
-    def __init__(self, document: ConnectionDocument, take: Take, ledgers: Ledgers) -> None:
+    def __init__(self, document: ConnectionDocument, take: TakeInbound, ledgers: Ledgers) -> None:
         super().__init__(document)
         self._take = take
         self._find = ledgers

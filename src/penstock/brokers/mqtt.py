@@ -49,7 +49,7 @@ SESSION_SECONDS = 7 * 24 * 3600
 # Answers from here on are refusals.
 REFUSED = 0x80
 
-Messages = Callable[[list[MqttMessage]], None]
+TakeMqtt = Callable[[list[MqttMessage]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class MqttSettings:
 class MqttLink(asyncio.Protocol):
     """One connection. All of it belongs to the event loop."""
 
-    def __init__(self, settings: MqttSettings, messages: Messages) -> None:
+    def __init__(self, settings: MqttSettings, messages: TakeMqtt) -> None:
         loop = asyncio.get_running_loop()
         self._settings = settings
         self._messages = messages
@@ -88,7 +88,6 @@ class MqttLink(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._held = False
-        self._congested = False
         self._is_reading = True
         self._write_planned = False
         self._gone = asyncio.Event()

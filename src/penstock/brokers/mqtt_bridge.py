@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from penstock.brokers.bridge import Bridge, BridgeLost, PublishRefused, Take, addresses, tls_of
+from penstock.brokers.bridge import Bridge, BridgeLost, PublishRefused, TakeInbound, addresses, tls_of
 from penstock.brokers.mqtt import MqttLink, MqttSettings
 from penstock.connections.document import ConnectionDocument
 from penstock.connections.message import InboundMessage, OutboundMessage, Settlement
@@ -26,7 +26,7 @@ _OWN = ("content-type", "reply-to", "correlation-id", "mqtt.retain", "mqtt.qos",
 class MqttBridge(Bridge):
     """`specificConfig` has clientId (default: `penstock-` and the ID) and keepAlive in seconds."""
 
-    def __init__(self, document: ConnectionDocument, take: Take) -> None:
+    def __init__(self, document: ConnectionDocument, take: TakeInbound) -> None:
         super().__init__(document)
         self._take = take
         self._is_new = document.connection_type == "mqtt-5"

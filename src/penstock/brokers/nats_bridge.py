@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
-from penstock.brokers.bridge import Bridge, BridgeLost, PublishRefused, Take, addresses, tls_of
+from penstock.brokers.bridge import Bridge, BridgeLost, PublishRefused, TakeInbound, addresses, tls_of
 from penstock.brokers.nats_client import leave, nats_words
 from penstock.connections.document import ConnectionDocument
 from penstock.connections.message import InboundMessage, OutboundMessage, Settlement
@@ -34,7 +34,7 @@ ACK_WAIT = 30.0
 
 
 class NatsBridge(Bridge):
-    def __init__(self, document: ConnectionDocument, take: Take) -> None:
+    def __init__(self, document: ConnectionDocument, take: TakeInbound) -> None:
         super().__init__(document)
         self._take = take
         self._client = Client()

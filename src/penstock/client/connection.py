@@ -48,7 +48,7 @@ from penstock.client.events import (
     Update,
 )
 from penstock.client.requests import OutgoingRequest, StreamWishes, subprotocol
-from penstock.client.status import Listener, Status
+from penstock.client.status import Status, StatusListener
 from penstock.client.subscription import ItemUpdate, Subscription, SubscriptionWishes, names
 from penstock.client.tlcp import MAX_LINE_BYTES, ClientState
 from penstock.client.trust import trusting
@@ -113,7 +113,7 @@ def connect(
     version: Version = NEWEST,
     tls: ssl.SSLContext | None = None,
     proxy: str | Literal[True] | None = True,
-    on_status: Listener | None = None,
+    on_status: StatusListener | None = None,
 ) -> Client:
     """A client for a server, to be used with `async with`; raises ValueError for an invalid address.
 
@@ -135,7 +135,7 @@ class Client:
         version: Version,
         tls: ssl.SSLContext | None,
         proxy: str | Literal[True] | None,
-        on_status: Listener | None = None,
+        on_status: StatusListener | None = None,
     ) -> None:
         secure = socket_address(url).startswith("wss:")  # Raises for an invalid address.
         if tls is not None and not secure:

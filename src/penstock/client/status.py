@@ -21,4 +21,4 @@ class Status:
     sessions: int = 0
 
 
-Listener = Callable[[Status], None]
+StatusListener = Callable[[Status], None]

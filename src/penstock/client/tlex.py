@@ -34,7 +34,7 @@ from penstock.wire.tlex.datagrams import (
 from penstock.wire.tlex.errors import BadDatagram, BadTlexStream
 from penstock.wire.tlex.frames import PREAMBLE, TlexFrameReader
 from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload
-from penstock.wire.tlex.rest import Session
+from penstock.wire.tlex.rest import SessionAnswer
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode
 
 __all__ = ["Received", "TlexApi", "TlexError", "TlexRefused", "TlexStream", "TlexUnreachable", "connect"]
@@ -59,7 +59,7 @@ class Received:
     monitor: MonitorPayload | None = None
 
 
-async def connect(session: Session, context: ssl.SSLContext | None = None) -> TlexStream:
+async def connect(session: SessionAnswer, context: ssl.SSLContext | None = None) -> TlexStream:
     """Connect to a session that has just been created; raises TlexError.
 
     With TLS the hub's certificate is checked by `context`, by default against the system's authorities.
@@ -88,7 +88,7 @@ async def connect(session: Session, context: ssl.SSLContext | None = None) -> Tl
     return TlexStream(session, reader, writer)
 
 
-async def _introduce(session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _introduce(session: SessionAnswer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(PREAMBLE)
     # Not before: with another version there is nothing more to say.
     if await reader.readexactly(len(PREAMBLE)) != PREAMBLE:
@@ -100,7 +100,7 @@ async def _introduce(session: Session, reader: asyncio.StreamReader, writer: asy
 class TlexStream:
     """Iterate over it for payloads. It ends with the connection, and when the hub asks for a new session."""
 
-    def __init__(self, session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, session: SessionAnswer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.session = session
         # What Bye said; None without one.
         self.reason: str | None = None

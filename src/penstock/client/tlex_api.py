@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.client.api_port import ApiPort
 from penstock.client.errors import ClientError
-from penstock.wire.tlex.rest import ErrorBody, RequestDetails, Session, SessionRequest
+from penstock.wire.tlex.rest import ErrorBody, RequestDetails, SessionAnswer, SessionRequest
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 BASE = "/api/v1"
@@ -61,7 +61,7 @@ class TlexApi:
         *,
         singleplex: bool = False,
         security: SecurityMode = SecurityMode.NONE,
-    ) -> Session:
+    ) -> SessionAnswer:
         """A new session; connect to it within seconds."""
         if singleplex:
             details = RequestDetails(security_mode=security, tlc_identifier=identifiers[0])
@@ -69,25 +69,27 @@ class TlexApi:
             details = RequestDetails(security_mode=security, tlc_identifiers=tuple(identifiers))
         protocol = Protocol.SINGLEPLEX if singleplex else Protocol.MULTIPLEX
         body = SessionRequest(domain=domain, type=type, protocol=protocol, details=details)
-        return await self._ask("POST", "/sessions", Session, body)
+        return await self._ask("POST", "/sessions", SessionAnswer, body)
 
-    async def create_vlog(self, domain: str, identifier: str, *, security: SecurityMode = SecurityMode.NONE) -> Session:
+    async def create_vlog(
+        self, domain: str, identifier: str, *, security: SecurityMode = SecurityMode.NONE
+    ) -> SessionAnswer:
         """A new session of a controller that sends V-Log; connect to it within seconds."""
         details = RequestDetails(security_mode=security, tlc_identifier=identifier)
         body = SessionRequest(domain=domain, type=SessionType.TLC, protocol=Protocol.VLOG, details=details)
-        return await self._ask("POST", "/sessions", Session, body)
+        return await self._ask("POST", "/sessions", SessionAnswer, body)
 
-    async def sessions(self, **filters: str) -> list[Session]:
+    async def sessions(self, **filters: str) -> list[SessionAnswer]:
         query = f"?{urlencode(filters)}" if filters else ""
-        return await self._ask("GET", f"/sessions{query}", list[Session])
+        return await self._ask("GET", f"/sessions{query}", list[SessionAnswer])
 
-    async def session(self, token: str) -> Session:
-        return await self._ask("GET", f"/sessions/{quote(token, safe='')}", Session)
+    async def session(self, token: str) -> SessionAnswer:
+        return await self._ask("GET", f"/sessions/{quote(token, safe='')}", SessionAnswer)
 
-    async def update(self, session: Session, identifiers: Sequence[str]) -> Session:
+    async def update(self, session: SessionAnswer, identifiers: Sequence[str]) -> SessionAnswer:
         """Other controllers for a session, from now on."""
         body = RequestDetails(security_mode=session.details.security_mode, tlc_identifiers=tuple(identifiers))
-        return await self._ask("PUT", f"/sessions/{quote(session.token, safe='')}", Session, body)
+        return await self._ask("PUT", f"/sessions/{quote(session.token, safe='')}", SessionAnswer, body)
 
     async def delete(self, token: str) -> None:
         await self._ask("DELETE", f"/sessions/{quote(token, safe='')}", None)

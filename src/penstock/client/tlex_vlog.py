@@ -14,7 +14,7 @@ from penstock.client.obstacles import obstacle
 from penstock.client.tlex_api import TlexError, TlexUnreachable
 from penstock.client.trust import trusting
 from penstock.wire.tlex.frames import PREAMBLE
-from penstock.wire.tlex.rest import Session
+from penstock.wire.tlex.rest import SessionAnswer
 from penstock.wire.tlex.vlog import LINE_END, MAX_LINE, is_message
 from penstock.wire.tlex.vocabulary import SecurityMode
 
@@ -25,7 +25,7 @@ KEEP_ALIVES_A_TIMEOUT = 3
 PATIENCE = 5.0
 
 
-async def connect_vlog(session: Session, context: ssl.SSLContext | None = None) -> VlogStream:
+async def connect_vlog(session: SessionAnswer, context: ssl.SSLContext | None = None) -> VlogStream:
     """Connect to a session of protocol VLOG that has just been created; raises TlexError."""
     listener = session.details.listener
     place = f"{listener.host}:{listener.port}"
@@ -51,7 +51,7 @@ async def connect_vlog(session: Session, context: ssl.SSLContext | None = None) 
 class VlogStream:
     """Ends with the connection; then `reason` is what the hub has said, if anything."""
 
-    def __init__(self, session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, session: SessionAnswer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reason: str | None = None
         # Whether the hub wants a new session instead of this one.
         self.is_to_reconnect = False

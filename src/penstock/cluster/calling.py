@@ -43,7 +43,7 @@ _NIL = b"\xc0"
 Answered: TypeAlias = Raw | CallRefused | CallUnanswered
 
 # Takes what became of a call. Must not raise.
-Done: TypeAlias = Callable[[Answered], None]
+TakeAnswer: TypeAlias = Callable[[Answered], None]
 
 
 def _ignore(answered: Answered) -> None: ...
@@ -71,7 +71,7 @@ class _Pending:
         number: int,
         method: str,
         body: bytes,
-        done: Done,
+        done: TakeAnswer,
         about: str,
         previous: int,
         repeatable: bool,
@@ -120,7 +120,7 @@ class FabricCaller:
         now: float,
         method: str,
         body: bytes,
-        done: Done,
+        done: TakeAnswer,
         about: str = "",
         repeatable: bool = True,
         patience: float = PATIENCE,
@@ -270,11 +270,6 @@ class FabricCallee:
     def floor(self) -> int:
         """No call with a lower number will be begun any more."""
         return self._floor
-
-    @property
-    def remembered(self) -> int:
-        """Calls that it knows of."""
-        return len(self._begun) + len(self._held)
 
     def begin(self, run: str, epoch: int) -> None:
         """Calls of this run are heard in this epoch, and no others."""

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Raw
 
-from penstock.cluster.calling import PATIENCE, Answered, Done, FabricCallee, FabricCaller, Question
+from penstock.cluster.calling import PATIENCE, Answered, FabricCallee, FabricCaller, Question, TakeAnswer
 from penstock.cluster.conversions import admission_body, client_body, facts_body
 from penstock.cluster.derived import is_derived
 from penstock.cluster.refusals import CallUnanswered, accepted
@@ -140,7 +140,7 @@ class EdgeCalls:
         self,
         method: str,
         body: object,
-        done: Done,
+        done: TakeAnswer,
         about: str = "",
         repeatable: bool = True,
         patience: float = PATIENCE,

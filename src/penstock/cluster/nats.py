@@ -88,9 +88,7 @@ class NatsHub:
         self._timer: asyncio.TimerHandle | None = None
         self._first = asyncio.Event()
         self._rivals: set[tuple[str, int]] = set()
-        # Figures: payloads sent to an edge, and to a whole audience; what came and could not be understood.
-        self.sent_direct = 0
-        self.sent_to_audiences = 0
+        # A figure: what came and could not be understood.
         self.malformed = 0
 
     @property
@@ -99,10 +97,6 @@ class NatsHub:
 
     def figures(self) -> Iterable[Family]:
         return (*self._link.figures(), counter("penstock_fabric_malformed", MALFORMED, self.malformed))
-
-    @property
-    def audience_count(self) -> int:
-        return len(self._audiences)
 
     async def open(self, listener: HubListener, epoch: int) -> None:
         self._listener, self._epoch = listener, epoch
@@ -129,14 +123,12 @@ class NatsHub:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def send(self, edge: str, payload: bytes) -> None:
-        self.sent_direct += 1
         self._send(self._edge_base + edge, payload)
 
     def spread(self, edges: frozenset[str], payload: bytes) -> None:
         if len(edges) > 1:
             audience, is_new = self._audiences.of(edges, self._now())
             if audience is not None and not audience.missing:
-                self.sent_to_audiences += 1
                 self._send(self._audience_subject(audience.number), payload)
                 return
             if audience is not None and is_new:
@@ -291,7 +283,11 @@ class NatsEdge:
         return self._link
 
     def figures(self) -> Iterable[Family]:
-        return (*self._link.figures(), counter("penstock_fabric_malformed", MALFORMED, self.malformed))
+        return (
+            *self._link.figures(),
+            counter("penstock_fabric_malformed", MALFORMED, self.malformed),
+            counter("penstock_fabric_outdated", "Messages dropped because they came from a former hub.", self.outdated),
+        )
 
     async def open(self, listener: EdgeListener) -> None:
         self._listener = listener

@@ -242,7 +242,7 @@ class ItemOwner:
             for ticket in list(gone.wanted):
                 self._drop(gone, ticket)
 
-    def received(self, edge: str, message: messages.Message) -> None:
+    def received(self, edge: str, message: messages.FabricMessage) -> None:
         """An Interest, a Release or an Alive; others are none of its business."""
         known = self._edges.get(edge)
         if isinstance(message, Interest):

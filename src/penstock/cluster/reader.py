@@ -301,7 +301,7 @@ class Reader:
             part.held.clear()
             part.is_patient = True
 
-    def received(self, message: messages.Message) -> None:
+    def received(self, message: messages.FabricMessage) -> None:
         """Happened, HubBeat, Picture or NoItem; others are none of its business."""
         if not isinstance(message, Happened | HubBeat | Picture | NoItem):
             return

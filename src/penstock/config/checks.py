@@ -18,7 +18,7 @@ from penstock.config.readers import check_readers
 from penstock.config.schema.adapters import JournaledSection
 from penstock.config.schema.config import Config
 from penstock.config.schema.listeners import CertificateSection, ListenerSection, ProxiesSection
-from penstock.config.schema.push import Application, GoogleSection, WebSection
+from penstock.config.schema.push import AnyApplicationSection, GoogleSection, WebSection
 from penstock.config.toml import written
 from penstock.extras import has_journal, lack_of
 from penstock.log import LevelError, check_level
@@ -60,11 +60,11 @@ WAYS_INTO_NATS = ("user", "token", "nkey_file", "credentials_file")
 POSTGRES = "postgresql"
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})
 
-Places = Mapping[str, str]
+KeySources = Mapping[str, str]
 """Where each key that is not at its default was set: the path of the file, or an option."""
 
 
-def check(config: Config, places: Places) -> None:
+def check(config: Config, places: KeySources) -> None:
     """Raise ConfigError at the first contradiction, naming a key that somebody set rather than a default."""
     _check_order(config, places)
     _check_listener_names(config, places)
@@ -87,14 +87,14 @@ def check(config: Config, places: Places) -> None:
     _check_workers(config, places)
 
 
-def _check_workers(config: Config, places: Places) -> None:
+def _check_workers(config: Config, places: KeySources) -> None:
     """Those who have the streaming port have no administration."""
     if config.server.workers and config.admin.dashboard_at_stream:
         allowed = "false, because of " + _reference(config, places, "server.workers")
         raise _wrong(config, places, "admin.dashboard_at_stream", allowed)
 
 
-def _check_log(config: Config, places: Places) -> None:
+def _check_log(config: Config, places: KeySources) -> None:
     """Somewhere it must go, and a directory that is missing is more often a mistake than a wish for a new one."""
     section = config.log
     for category, level in section.levels.items():
@@ -116,7 +116,7 @@ def _check_log(config: Config, places: Places) -> None:
         raise _wrong(config, places, "log.file", "a file that may be written")
 
 
-def _check_cors(config: Config, places: Places) -> None:
+def _check_cors(config: Config, places: KeySources) -> None:
     """Origins that may send a user's credentials must be listed by name."""
     cors = config.api.cors
     if cors.accept_credentials and "*" in cors.allow_origins:
@@ -124,7 +124,7 @@ def _check_cors(config: Config, places: Places) -> None:
         raise _wrong(config, places, "api.cors.allow_origins", allowed)
 
 
-def _check_pages(config: Config, places: Places) -> None:
+def _check_pages(config: Config, places: KeySources) -> None:
     if config.pages.directory:
         try:
             with os.scandir(config.pages.directory) as found:
@@ -133,7 +133,7 @@ def _check_pages(config: Config, places: Places) -> None:
             raise _wrong(config, places, "pages.directory", f"a readable directory ({error.strerror})") from None
 
 
-def _check_order(config: Config, places: Places) -> None:
+def _check_order(config: Config, places: KeySources) -> None:
     for low, high in ORDERED:
         if value_of(config, low) <= value_of(config, high):
             continue
@@ -142,7 +142,7 @@ def _check_order(config: Config, places: Places) -> None:
         raise _wrong(config, places, low, "at most " + _reference(config, places, high))
 
 
-def _check_listeners(config: Config, places: Places) -> None:
+def _check_listeners(config: Config, places: KeySources) -> None:
     listeners = [
         (config.stream.host, config.stream.port, "stream.port"),
         (config.api.host, config.api.port, "api.port"),
@@ -162,7 +162,7 @@ def _check_listeners(config: Config, places: Places) -> None:
         raise _wrong(config, places, at_fault, "a port other than " + _reference(config, places, other))
 
 
-def _check_listener_names(config: Config, places: Places) -> None:
+def _check_listener_names(config: Config, places: KeySources) -> None:
     """They are part of names of items and of keys, and stand in the line that says that the server is ready."""
     for name, listener in config.listeners.items():
         path = ("listeners", name)
@@ -190,7 +190,7 @@ def _proxies_sections(config: Config) -> dict[str, ProxiesSection]:
     return {"stream.proxies": config.stream.proxies, "api.proxies": config.api.proxies, **named}
 
 
-def _check_proxies(config: Config, places: Places, table: str, proxies: ProxiesSection) -> None:
+def _check_proxies(config: Config, places: KeySources, table: str, proxies: ProxiesSection) -> None:
     from ipaddress import ip_network  # only those who have proxies wait for it
 
     for text in proxies.addresses:
@@ -206,7 +206,7 @@ def _check_proxies(config: Config, places: Places, table: str, proxies: ProxiesS
         raise _wrong(config, places, f"{table}.addresses", allowed)
 
 
-def _check_tls_files(config: Config, places: Places, table: str, tls: CertificateSection) -> None:
+def _check_tls_files(config: Config, places: KeySources, table: str, tls: CertificateSection) -> None:
     if not tls.certificate and not tls.private_key and not tls.ciphers and not tls.client_ca:
         return
     client_ca = f"{table}.client_ca"
@@ -230,7 +230,7 @@ def _check_tls_files(config: Config, places: Places, table: str, tls: Certificat
         _check_certificate(config, places, table, context)
 
 
-def _check_certificate_files(config: Config, places: Places, table: str) -> None:
+def _check_certificate_files(config: Config, places: KeySources, table: str) -> None:
     """Both are set and readable, or none is set."""
     certificate, private_key = f"{table}.certificate", f"{table}.private_key"
     for key, partner in ((certificate, private_key), (private_key, certificate)):
@@ -240,7 +240,7 @@ def _check_certificate_files(config: Config, places: Places, table: str) -> None
             raise _wrong(config, places, partner, f"{key} to be set as well")
 
 
-def _check_certificate(config: Config, places: Places, table: str, context: "SSLContext") -> None:
+def _check_certificate(config: Config, places: KeySources, table: str, context: "SSLContext") -> None:
     import ssl
 
     certificate, private_key = f"{table}.certificate", f"{table}.private_key"
@@ -253,7 +253,7 @@ def _check_certificate(config: Config, places: Places, table: str, context: "SSL
         raise _wrong(config, places, certificate, allowed) from None
 
 
-def _check_authorities(config: Config, places: Places, key: str, context: "SSLContext") -> None:
+def _check_authorities(config: Config, places: KeySources, key: str, context: "SSLContext") -> None:
     import ssl
 
     try:
@@ -262,7 +262,7 @@ def _check_authorities(config: Config, places: Places, key: str, context: "SSLCo
         raise _wrong(config, places, key, "a file of PEM certificates") from None
 
 
-def _check_set_names(config: Config, places: Places) -> None:
+def _check_set_names(config: Config, places: KeySources) -> None:
     for name in DEMO_SETS:
         if config.demo.enabled and name in config.adapters:
             raise ConfigError(
@@ -279,7 +279,7 @@ def _check_set_names(config: Config, places: Places) -> None:
         raise ConfigError(place, "expected another name: the dashboard's own adapter set has it", key=key)
 
 
-def _check_journal(config: Config, places: Places) -> None:
+def _check_journal(config: Config, places: KeySources) -> None:
     if config.journal.enabled and not has_journal():
         raise _wrong(config, places, "journal.enabled", f"false, because {lack_of('pyarrow')}")
     for name, adapter_set in config.adapters.items():
@@ -294,7 +294,7 @@ def _check_journal(config: Config, places: Places) -> None:
                 )
 
 
-def _check_tlex(config: Config, places: Places) -> None:
+def _check_tlex(config: Config, places: KeySources) -> None:
     tlex = config.tlex
     is_node = config.cluster.role in ("edge", "both")
     if tlex.enabled and is_node and tlex.host in EVERY_INTERFACE and not tlex.announced_host:
@@ -333,7 +333,7 @@ def _check_tlex(config: Config, places: Places) -> None:
         raise _wrong(config, places, "tlex.certificate", "a certificate with an RSA key")
 
 
-def _check_push(config: Config, places: Places) -> None:
+def _check_push(config: Config, places: KeySources) -> None:
     push = config.push
     if push.journal and not config.journal.enabled:
         raise _wrong(config, places, "push.journal", "false, because journal.enabled is false")
@@ -346,7 +346,7 @@ def _check_push(config: Config, places: Places) -> None:
             raise ConfigError(place, "expected another name: push.data_adapter has it", key=key)
 
 
-def _check_application(path: tuple[str, ...], section: Application, places: Places) -> None:
+def _check_application(path: tuple[str, ...], section: AnyApplicationSection, places: KeySources) -> None:
     """What an application needs in order to be sent to; whether the provider likes it is found out by sending."""
     for key, needed in _needed_by(path[-1], section).items():
         if needed and not getattr(section, key):
@@ -374,7 +374,7 @@ def _check_application(path: tuple[str, ...], section: Application, places: Plac
             ) from None
 
 
-def _needed_by(application: str, section: Application) -> dict[str, str]:
+def _needed_by(application: str, section: AnyApplicationSection) -> dict[str, str]:
     """Keys that cannot be empty, with the reason; no reason: they can."""
     real = "" if section.service_level == "test" else f'service_level is "{section.service_level}"'
     if isinstance(section, GoogleSection):
@@ -393,7 +393,7 @@ def _needed_by(application: str, section: Application) -> dict[str, str]:
     return needed
 
 
-def _check_cluster(config: Config, places: Places) -> None:
+def _check_cluster(config: Config, places: KeySources) -> None:
     cluster = config.cluster
     if cluster.role == "none":
         if cluster.nats:
@@ -421,7 +421,7 @@ def _check_cluster(config: Config, places: Places) -> None:
                 raise ConfigError(place, f"{problem}, and cluster.store is set", key=key, value=store)
 
 
-def _check_nats_credentials(config: Config, places: Places) -> None:
+def _check_nats_credentials(config: Config, places: KeySources) -> None:
     cluster = config.cluster
     if bool(cluster.user) != bool(cluster.password):
         key, other = ("user", "password") if cluster.user else ("password", "user")
@@ -435,7 +435,7 @@ def _check_nats_credentials(config: Config, places: Places) -> None:
             _check_readable(config, places, f"cluster.{key}", file)
 
 
-def _check_cluster_tls(config: Config, places: Places) -> None:
+def _check_cluster_tls(config: Config, places: KeySources) -> None:
     import ssl  # only clusters wait for it
 
     table, tls = "cluster.tls", config.cluster.tls
@@ -449,7 +449,7 @@ def _check_cluster_tls(config: Config, places: Places) -> None:
         _check_certificate(config, places, table, context)
 
 
-def _check_ditto(config: Config, places: Places) -> None:
+def _check_ditto(config: Config, places: KeySources) -> None:
     ditto = config.ditto
     if not ditto.enabled:
         return
@@ -472,7 +472,7 @@ def serves_ditto(config: Config) -> bool:
     return ditto.enabled and config.journal.enabled and (bool(ditto.adapter_set) or config.demo.enabled)
 
 
-def _check_readable(config: Config, places: Places, key: str, path: str) -> None:
+def _check_readable(config: Config, places: KeySources, key: str, path: str) -> None:
     try:
         with open(path, "rb") as file:
             file.read(1)
@@ -480,9 +480,9 @@ def _check_readable(config: Config, places: Places, key: str, path: str) -> None
         raise _wrong(config, places, key, f"a readable file ({error.strerror})") from None
 
 
-def _wrong(config: Config, places: Places, key: str, allowed: str) -> ConfigError:
+def _wrong(config: Config, places: KeySources, key: str, allowed: str) -> ConfigError:
     return ConfigError(places[key], f"expected {allowed}", key=key, value=value_of(config, key))
 
 
-def _reference(config: Config, places: Places, key: str) -> str:
+def _reference(config: Config, places: KeySources, key: str) -> str:
     return f"{key} = {written(value_of(config, key))} ({places.get(key, 'default')})"

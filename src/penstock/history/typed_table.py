@@ -41,7 +41,7 @@ _WILD = re.compile(r"\*|\?|\{([^{}]*)\}")
 
 # fields: an object, of which the columns are members. changes: parts of a document that has changed somewhere, by JSON
 # pointers. leaves: a row for each value inside such a document, with its path.
-Shape = Literal["fields", "changes", "leaves"]
+TableShape = Literal["fields", "changes", "leaves"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TypedTable:
     columns: tuple[TableColumn, ...]
     item: str = "*"
     kinds: tuple[str, ...] = ("update",)
-    shape: Shape = "fields"
+    shape: TableShape = "fields"
     # The part of a document that `leaves` are looked for in.
     root: str = ""
     # The field, or the JSON pointer, that has the event's time; empty: it is when the server received it.

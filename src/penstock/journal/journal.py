@@ -175,7 +175,7 @@ class Journal:
 
     @property
     def disk(self) -> Disk:
-        """What it is written on: for a `Reader` in the same process."""
+        """What it is written on: for a `JournalReader` in the same process."""
         return self._disk
 
     @property

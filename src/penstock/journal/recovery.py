@@ -42,8 +42,7 @@ class Recovery:
     cut_bytes: int = 0
     cut_file: str = ""
     damages: list[Damage] = field(default_factory=list)
-    # Segments that were read, and records in them; none after an orderly end.
-    segments_read: int = 0
+    # Records of segments that were read; none after an orderly end.
     records_read: int = 0
 
 
@@ -197,7 +196,6 @@ def _read_segment(
     found: Recovery,
 ) -> int:
     """Where the part that counts ends. A hole is damage if anything knows that it was on the disk; else it is torn."""
-    found.segments_read += 1
     synced = mark.synced if mark is not None else 0
     holes: list[Damage] = []
     waiting: list[Frame] = []
@@ -237,7 +235,6 @@ def _count_sealed(disk: Disk, base: int, found: Recovery) -> None:
         header, _ = read_header(file, name)
         if header is None:
             return
-        found.segments_read += 1
         for entry in scan(file, name, header.salt, DATA_START, file.size(), header.base):
             if isinstance(entry, Frame) and entry.payload is not None:
                 batch = decode_payload(entry.payload, entry.header, header)

@@ -15,7 +15,7 @@ from penstock.kernel.item import Item, Mode
 from penstock.kernel.ports import Event, State
 
 # Takes the values of the watched fields, in their order. It is called within the event, and must not raise or wait.
-Told = Callable[[State], None]
+TakeState = Callable[[State], None]
 
 
 class ItemWatch:
@@ -23,7 +23,9 @@ class ItemWatch:
 
     __slots__ = ("_fields", "_mode", "_names", "_parts", "_told", "feed")
 
-    def __init__(self, feed: Feed, mode: Mode, items: tuple[str, ...], fields: tuple[str, ...], told: Told) -> None:
+    def __init__(
+        self, feed: Feed, mode: Mode, items: tuple[str, ...], fields: tuple[str, ...], told: TakeState
+    ) -> None:
         if mode is not Mode.MERGE and mode is not Mode.DISTINCT:
             raise Refusal(Reason.MODE, f"Mode {mode.value} cannot be watched; MERGE and DISTINCT can")
         self.feed = feed
@@ -62,7 +64,7 @@ class WatchedItem(Follower):
 
     __slots__ = ("_fields", "_last", "_merges", "_told", "item")
 
-    def __init__(self, item: Item, mode: Mode, fields: tuple[str, ...], told: Told) -> None:
+    def __init__(self, item: Item, mode: Mode, fields: tuple[str, ...], told: TakeState) -> None:
         self.item = item
         self._merges = mode is Mode.MERGE
         self._fields = fields

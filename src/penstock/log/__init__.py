@@ -18,12 +18,12 @@ from penstock.log.lines import JsonFormatter, TextFormatter
 from penstock.log.relay import LogRelay, RelayedLines
 from penstock.log.repeats import MAX_REPEATS, Repeats
 from penstock.log.request import RequestNumber, incident
-from penstock.log.taps import Line, Tap
+from penstock.log.taps import LogLine, Tap
 
 __all__ = [
     "LevelError",
-    "Line",
     "Log",
+    "LogLine",
     "RelayedLines",
     "RequestNumber",
     "Tap",
@@ -173,7 +173,7 @@ def levels() -> dict[str, str]:
     return _levels.all()
 
 
-def tap(callback: Callable[[Line], None], max_repeats: int = MAX_REPEATS) -> Tap:
+def tap(callback: Callable[[LogLine], None], max_repeats: int = MAX_REPEATS) -> Tap:
     """Call `callback` with every line that is logged from now on, until `close` of what is returned.
 
     Each call is on the same thread, which belongs to the tap: whoever logs does not wait for it. While too many lines

@@ -23,7 +23,7 @@ LAST_CALL = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """One line of the log as data; secrets are masked, and no text in it is longer than a line may hold."""
 
     # Seconds since 1970.
@@ -42,10 +42,10 @@ class Line:
 class Tap(LimitedHandler):
     """`close` ends it: no call begins after that."""
 
-    def __init__(self, callback: Callable[[Line], None], repeats: Repeats, max_waiting: int = MAX_WAITING) -> None:
+    def __init__(self, callback: Callable[[LogLine], None], repeats: Repeats, max_waiting: int = MAX_WAITING) -> None:
         super().__init__(repeats)
         self._callback = callback
-        self._waiting: queue.Queue[Line | None] = queue.Queue(max_waiting)
+        self._waiting: queue.Queue[LogLine | None] = queue.Queue(max_waiting)
         self._lost = 0
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="penstock-log-tap", daemon=True)
@@ -56,7 +56,7 @@ class Tap(LimitedHandler):
             # What the callback itself logs would come back to it for ever.
             return
         fields = fields_of(record)
-        line = Line(
+        line = LogLine(
             record.created,
             record.levelname.lower(),
             category_of(record.name),

@@ -13,11 +13,11 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from penstock import __version__
 from penstock.monitor.exposition import chosen_format, exposition
 from penstock.monitor.figures import Family
-from penstock.monitor.health import Answer, live
+from penstock.monitor.health import ProbeAnswer, live
 
 
 def build_api(
-    ready: Callable[[], Answer],
+    ready: Callable[[], ProbeAnswer],
     figures: Callable[[], Iterable[Family]] | None = None,
     routers: Sequence[APIRouter] = (),
 ) -> FastAPI:

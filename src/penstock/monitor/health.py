@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-Answer = tuple[int, dict[str, object]]
+ProbeAnswer = tuple[int, dict[str, object]]
 
 
 class ServerPhase(Enum):
@@ -19,14 +19,14 @@ class ServerPhase(Enum):
     DRAINING = "draining"
 
 
-def live() -> Answer:
+def live() -> ProbeAnswer:
     """That of /health: whoever is answered knows that the event loop runs. A restart would help against nothing else,
     so whatever else is wrong is not for this probe.
     """
     return 200, {"status": "live"}
 
 
-def ready(phase: ServerPhase, failed: Sequence[str], degraded: Sequence[str]) -> Answer:
+def ready(phase: ServerPhase, failed: Sequence[str], degraded: Sequence[str]) -> ProbeAnswer:
     """That of /ready: status code and body.
 
     `failed` names parts that the server needs and that do not recover by themselves, or that lose data meanwhile:

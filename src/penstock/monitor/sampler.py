@@ -23,7 +23,7 @@ MAX_POINTS = 720
 # Decimals of rates and times: more would be noise.
 DECIMALS = 3
 
-Listener = Callable[[ServerStatistics], None]
+SampleListener = Callable[[ServerStatistics], None]
 
 
 class Sampler:
@@ -39,7 +39,7 @@ class Sampler:
         self._figures = figures
         self._clock = clock
         self._millis = millis
-        self._listeners: list[Listener] = []
+        self._listeners: list[SampleListener] = []
         self._count = 0
         self._sampled_at = clock()
         self._seconds = 0.0
@@ -51,7 +51,7 @@ class Sampler:
         # The oldest first.
         self.history: deque[ServerStatistics] = deque(maxlen=MAX_POINTS)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def listen(self, listener: SampleListener) -> Callable[[], None]:
         """Have it called with every sample from now on; returns what ends that."""
         self._listeners.append(listener)
 

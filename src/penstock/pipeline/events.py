@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.pipeline.place import Place
 
-Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
+SparkReader = TypeVar("SparkReader", DataFrameReader, DataStreamReader)
 
 # A price, a quantity or a time above this is invalid: sums of smaller numbers stay finite and exact enough.
 HUGE = 1e12
@@ -36,7 +36,7 @@ def stream_events(
     return load(source, place)
 
 
-def load(source: Reader, place: Place) -> DataFrame:
+def load(source: SparkReader, place: Place) -> DataFrame:
     """The journal, wherever it is read."""
     remote = place.remote_journal
     if remote is None:

@@ -20,10 +20,11 @@ from penstock.history.lake_root import LakeRoot, open_table
 from penstock.history.lake_url import LakeUrl
 from penstock.history.layout import SUMMARY_FOLDER, bucket_of
 from penstock.journal.arrays import text
+from penstock.journal.erasing import Crash
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeFailed
 from penstock.pipeline.files import Written, sync, write_file
-from penstock.pipeline.lake import Crash, Lake, LakeFile, read_file
+from penstock.pipeline.lake import Lake, LakeFile, read_file
 from penstock.pipeline.maintenance import summarize
 
 LOG = "_delta_log"

@@ -10,7 +10,7 @@ import fcntl
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +27,7 @@ from penstock.history.lake_root import LakeRoot, open_file, open_table, table_op
 from penstock.history.lake_url import LakeUnavailable, LakeUrl
 from penstock.history.layout import BUCKET, LAKE, LOCK, RETENTION, SEQUENCE
 from penstock.journal.damage import Damage
+from penstock.journal.erasing import Crash
 from penstock.journal.errors import Expired
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeConflict, LakeFailed, LakeGap, LakeInUse, OtherJournal
@@ -57,10 +58,6 @@ MISSING = "penstock.missing"
 
 # There as well: which commit it is, to be found again if the answer to its request was lost.
 COMMIT = "penstock.commit"
-
-
-# Called with the name of a place where a test may let the process die.
-Crash = Callable[[str], None]
 
 
 def nowhere(where: str) -> None:

@@ -23,10 +23,11 @@ from penstock.history.lake_root import LakeRoot, open_table, table_options
 from penstock.history.lake_url import LakeUrl
 from penstock.history.layout import RETENTION, SEQUENCE, SUMMARY, SUMMARY_FOLDER
 from penstock.history.summary import file_facts, joined
+from penstock.journal.erasing import Crash
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeFailed
 from penstock.pipeline.files import sort_rows, write_file
-from penstock.pipeline.lake import Crash, Lake, LakeFile, nowhere, read_file
+from penstock.pipeline.lake import Lake, LakeFile, nowhere, read_file
 
 _log = log.get(__name__)
 

@@ -50,7 +50,7 @@ _WATCHED = 4
 # How much of an answer that is not ours (a proxy's page) a message repeats.
 _MAX_ECHO = 300
 
-Parameters = list[tuple[str, object]]
+QueryParameters = list[tuple[str, object]]
 
 
 class RemoteError(PipelineError):
@@ -170,7 +170,7 @@ class RemoteJournal:
         start = self.earliest() if start is None else start
         if start >= stop:
             return []
-        asked: Parameters = [("first", start), ("last", stop - 1), ("parts", parts), *_parameters(selection)]
+        asked: QueryParameters = [("first", start), ("last", stop - 1), ("parts", parts), *_parameters(selection)]
         found = self._ask("/plan", asked)["parts"]
         return [
             [RemotePart(part["first"], part["last"], tuple((one, salt) for one, salt in part["salts"]))]
@@ -204,7 +204,7 @@ class RemoteJournal:
         trying = _Trying(self)
         salts = [("salt", f"{sequence}:{salt}") for sequence, salt in part.salts]
         while first <= part.last:
-            asked: Parameters = [("first", first), ("last", part.last), *salts, *_parameters(selection)]
+            asked: QueryParameters = [("first", first), ("last", part.last), *salts, *_parameters(selection)]
             response = self._open("/events", asked, trying)
             try:
                 for batch, through in self._batches(response):
@@ -249,7 +249,7 @@ class RemoteJournal:
             self._told.add(key)
             self._report(damage)
 
-    def _ask(self, path: str, parameters: Parameters) -> dict[str, Any]:
+    def _ask(self, path: str, parameters: QueryParameters) -> dict[str, Any]:
         trying = _Trying(self)
         while True:
             response = self._open(path, parameters, trying)
@@ -266,7 +266,7 @@ class RemoteJournal:
                 raise RemoteError(self.about(f"answered what is not JSON: {_said(text)}"))
             return answer
 
-    def _open(self, path: str, parameters: Parameters, trying: _Trying) -> http.client.HTTPResponse:
+    def _open(self, path: str, parameters: QueryParameters, trying: _Trying) -> http.client.HTTPResponse:
         """An answer with status 200, whose body is to be read."""
         token = self._token if self._token is not None else self._address.current_token()
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -354,8 +354,8 @@ class _Trying:
         self._pause = min(self._pause * 2, LAST_PAUSE)
 
 
-def _parameters(selection: EventSelection) -> Parameters:
-    found: Parameters = [("entity", entity) for entity in selection.entities]
+def _parameters(selection: EventSelection) -> QueryParameters:
+    found: QueryParameters = [("entity", entity) for entity in selection.entities]
     found += [("kind", kind) for kind in selection.kinds]
     if selection.since is not None:
         found.append(("since", selection.since))

@@ -39,7 +39,7 @@ _NEVER_CAME = "JAVA_GATEWAY_EXITED"
 SPARK_STARTS = "Spark is starting"
 
 
-class Query(Protocol):
+class RunningQuery(Protocol):
     """A running query, as both kinds of Spark have it."""
 
     @property
@@ -70,7 +70,7 @@ class Task:
     """A job with its settings: `start` begins the query, `obstacle` says what it still has to wait for, if anything."""
 
     name: str
-    start: Callable[[], Query]
+    start: Callable[[], RunningQuery]
     obstacle: Callable[[], str | None] = lambda: None
 
 
@@ -453,7 +453,7 @@ class _Watch:
             self._set("starting", None)
         return not self._runner.wait(0)
 
-    def _attend(self, query: Query) -> Exception | None:
+    def _attend(self, query: RunningQuery) -> Exception | None:
         """Until it ends: why, or None if it is at its end or was told to stop."""
         while not self._runner.wait(self._pace.look):
             active = query.isActive

@@ -20,7 +20,7 @@ from penstock.durable import OWNER_FILE
 from penstock.journal.damage import Damage
 from penstock.pipeline.errors import BadOption
 
-State = Literal["starting", "running", "failed", "stopped"]
+QueryState = Literal["starting", "running", "failed", "stopped"]
 
 # Longer reasons are cut in tables; the file has them whole.
 _REASON_WIDTH = 100
@@ -33,7 +33,7 @@ class QueryStatus(msgspec.Struct, kw_only=True):
     """Times are ISO 8601 in UTC; what is not known yet is None."""
 
     name: str
-    state: State = "starting"
+    state: QueryState = "starting"
     # Why it failed, or what it waits for.
     reason: str | None = None
     pid: int = 0

@@ -16,8 +16,7 @@ from pyspark.sql import functions as fn
 from penstock.history.catalog import Catalog, TableError
 from penstock.history.typed_table import TypedTable
 from penstock.pipeline.errors import BadOption, BadSyntax, explain
-from penstock.pipeline.events import Reader as Source
-from penstock.pipeline.events import load
+from penstock.pipeline.events import SparkReader, load
 from penstock.pipeline.options import lake_options
 from penstock.pipeline.place import Place
 from penstock.pipeline.progress import OBSERVED
@@ -33,7 +32,7 @@ _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _AT = re.compile(r"\s*;?\s*(?:line \d+,? pos \d+|\(line \d+, pos \d+\))\s*;?\s*$")
 
 # How a table is read: live, as of now, or not at all, for a check.
-Reader = Callable[[TypedTable], DataFrame]
+ReadTable = Callable[[TypedTable], DataFrame]
 
 
 class SqlQuery:
@@ -48,7 +47,7 @@ class SqlQuery:
             raise BadOption(f"{about}: there is no SQL")
         self._sql = replaced(sql.strip().rstrip(";"), self._view)
 
-    def dataframe(self, spark: SparkSession, read: Reader) -> DataFrame:
+    def dataframe(self, spark: SparkSession, read: ReadTable) -> DataFrame:
         """What the query comes to. Raises BadOption for SQL that Spark refuses."""
         for name, table in self.tables.items():
             read(table).createOrReplaceTempView(_view_name(name))
@@ -112,7 +111,7 @@ def live(
     max_events: int | None = None,
     watermark: str = "",
     reports: str = "",
-) -> Reader:
+) -> ReadTable:
     """Tables as they grow; values that do not fit are counted in the query's progress."""
 
     def read(table: TypedTable) -> DataFrame:
@@ -133,7 +132,7 @@ def live(
     return read
 
 
-def past(spark: SparkSession, place: Place) -> Reader:
+def past(spark: SparkSession, place: Place) -> ReadTable:
     """Tables as they are now, from the lake and the journal together."""
 
     def read(table: TypedTable) -> DataFrame:
@@ -142,13 +141,13 @@ def past(spark: SparkSession, place: Place) -> Reader:
     return read
 
 
-def _at_lake(source: Source, place: Place) -> Source:
+def _at_lake(source: SparkReader, place: Place) -> SparkReader:
     for name, value in lake_options(place.lake).items():
         source = source.option(name, value)
     return source
 
 
-def empty(spark: SparkSession, watermark: str = "") -> Reader:
+def empty(spark: SparkSession, watermark: str = "") -> ReadTable:
     """Streams with the columns of tables and without rows: to look at a query where there is no journal."""
     from penstock.pipeline.schema import table_schema
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote
 
-from penstock.config.schema.push import AppleSection, Application, GoogleSection, PushSection, WebSection
+from penstock.config.schema.push import AnyApplicationSection, AppleSection, GoogleSection, PushSection, WebSection
 from penstock.providers.errors import ProviderError
 from penstock.providers.log import LogProvider
 from penstock.providers.ports import ReloadableProvider
@@ -58,7 +58,7 @@ def safari_service(providers: Providers) -> SafariService | None:
 
 
 def _make(
-    platform: Platform, application: str, section: Application, push: PushSection, data_dir: Path | None
+    platform: Platform, application: str, section: AnyApplicationSection, push: PushSection, data_dir: Path | None
 ) -> ReloadableProvider:
     if section.service_level == "test":
         return LogProvider(platform, application)

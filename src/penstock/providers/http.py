@@ -25,7 +25,7 @@ from penstock.providers.http2 import Http2Connection, HttpFailure, HttpReply
 # want to send, and each would try by itself.
 PAUSE_AFTER_FAILURE = 1.0
 
-Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+ResolveHost: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Origin:
 class HttpClient:
     """`resolve` says which addresses a host has; it raises HttpFailure for a host that must not be asked."""
 
-    def __init__(self, context: ssl.SSLContext, timeout: float, resolve: Resolve | None = None) -> None:
+    def __init__(self, context: ssl.SSLContext, timeout: float, resolve: ResolveHost | None = None) -> None:
         # What the connections were made with, and what new ones are to be made with.
         self._context = context
         self._next_context = context

@@ -18,12 +18,12 @@ from itertools import count
 from penstock.push.format import Format
 from penstock.push.pace import Pace, Values
 from penstock.push.records import (
-    Change,
     Device,
     DropDevice,
     DropSubscription,
     Flow,
     Notification,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveNotification,
@@ -54,7 +54,7 @@ class Fired:
 class Notified:
     """What becomes of what was fired: persist and apply the changes, then send."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[PushChange, ...]
     # Those that need not be persisted.
     passing: tuple[Notification, ...]
     # Subscriptions that cannot notify, and why.
@@ -167,7 +167,7 @@ class FlowBook:
         device that is served any more, is left out: it is armed again, with the change or when the device comes back.
         """
         badges: dict[str, Device] = {}
-        changes: list[Change] = []
+        changes: list[PushChange] = []
         passing: list[Notification] = []
         unusable: list[tuple[PushSubscription, str]] = []
         # A trigger may have fired, been armed again with its device, and fired again before anything was persisted.
@@ -210,7 +210,7 @@ class FlowBook:
 
     # -- changes --------------------------------------------------------------------------------------------------
 
-    def apply(self, changes: Iterable[Change]) -> Applied:
+    def apply(self, changes: Iterable[PushChange]) -> Applied:
         """Make changes that have been persisted, in the registry too, and arm what waits after them."""
         before: dict[Flow, bool] = {}
         unusable: list[tuple[PushSubscription, str]] = []

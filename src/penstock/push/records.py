@@ -135,4 +135,6 @@ class DropNotification:
     id: str
 
 
-Change: TypeAlias = SaveDevice | DropDevice | SaveSubscription | DropSubscription | SaveNotification | DropNotification
+PushChange: TypeAlias = (
+    SaveDevice | DropDevice | SaveSubscription | DropSubscription | SaveNotification | DropNotification
+)

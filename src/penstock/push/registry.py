@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from penstock.push.records import (
-    Change,
     Device,
     DeviceKey,
     DeviceStatus,
@@ -21,6 +20,7 @@ from penstock.push.records import (
     DropSubscription,
     Flow,
     Notification,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveNotification,
@@ -41,7 +41,7 @@ T = TypeVar("T")
 class PushDecision(Generic[T]):
     """What to persist, then apply; and what the one who asked is told once that is done."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[PushChange, ...]
     result: T
 
 
@@ -337,7 +337,7 @@ class DeviceRegistry:
 
     # -- changes --------------------------------------------------------------------------------------------------
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[PushChange]) -> None:
         """Make changes that have been persisted, or that were read from where they are; in their order.
 
         Notifications are not kept here.

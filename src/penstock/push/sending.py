@@ -19,12 +19,12 @@ from zlib import crc32
 
 from penstock.push.ports import Handover, Verdict
 from penstock.push.records import (
-    Change,
     Device,
     DropDevice,
     DropNotification,
     Notification,
     Platform,
+    PushChange,
     SaveDevice,
     SaveNotification,
 )
@@ -33,7 +33,7 @@ from penstock.push.registry import DeviceRegistry
 # Retries of many devices are spread by up to this part of the wait, because they have failed together.
 SPREAD = 4
 
-Application: TypeAlias = tuple[Platform, str]
+ApplicationKey: TypeAlias = tuple[Platform, str]
 
 
 class Loss(Enum):
@@ -68,7 +68,7 @@ class Outcome:
     """What follows from something that happened, in this order."""
 
     # To be persisted. If that is lost in a crash, a notification is sent twice.
-    changes: tuple[Change, ...] = ()
+    changes: tuple[PushChange, ...] = ()
     lost: tuple[Lost, ...] = ()
     gone: Gone | None = None
 
@@ -125,7 +125,7 @@ class _Tally:
     __slots__ = ("changes", "lost")
 
     def __init__(self) -> None:
-        self.changes: list[Change] = []
+        self.changes: list[PushChange] = []
         self.lost: list[Lost] = []
 
     def outcome(self, gone: Gone | None = None) -> Outcome:
@@ -157,11 +157,11 @@ class Sender:
         # Lines by when they are looked at; an entry counts if it says the same time as its line.
         self._heap: list[tuple[int, int, _Line]] = []
         self._numbers = count()
-        self._held: dict[Application, _Held] = {}
+        self._held: dict[ApplicationKey, _Held] = {}
         # What is on its way, by the notifications' ids; how much of each application; who waits for a place there.
-        self._flights: dict[str, Application] = {}
-        self._places: Counter[Application] = Counter()
-        self._crowds: dict[Application, deque[_Line]] = {}
+        self._flights: dict[str, ApplicationKey] = {}
+        self._places: Counter[ApplicationKey] = Counter()
+        self._crowds: dict[ApplicationKey, deque[_Line]] = {}
         # Devices to which nothing is sent now.
         self._paused: frozenset[str] = frozenset()
         # Accepted by providers; attempts that failed and were tried again; and given up.
@@ -172,7 +172,7 @@ class Sender:
         self.waiting_count = 0
 
     @property
-    def held(self) -> dict[Application, str]:
+    def held(self) -> dict[ApplicationKey, str]:
         """Applications that are held back, and why: somebody has to mend their credentials."""
         return {application: held.reason for application, held in self._held.items()}
 
@@ -185,7 +185,7 @@ class Sender:
 
     # -- what comes in --------------------------------------------------------------------------------------------
 
-    def apply(self, changes: Iterable[Change], now: int) -> Outcome:
+    def apply(self, changes: Iterable[PushChange], now: int) -> Outcome:
         """Changes that have been persisted, and applied to the registry before."""
         tally = _Tally()
         for change in changes:
@@ -249,7 +249,7 @@ class Sender:
                 self._lose(each, Loss.OVERFLOW, f"no more than {most} can wait for a device", tally)
                 return
 
-    def mended(self, application: Application, now: int) -> None:
+    def mended(self, application: ApplicationKey, now: int) -> None:
         """Credentials have been changed: try again what was held back."""
         held = self._held.pop(application, None)
         if held is not None:

@@ -11,7 +11,7 @@ from penstock.config import Config
 from penstock.kernel.ledger import Ledger
 from penstock.monitor.api import build_api
 from penstock.monitor.figures import Family
-from penstock.monitor.health import Answer
+from penstock.monitor.health import ProbeAnswer
 from penstock.services.listening import listening, renewed, shown
 from penstock.services.port_figures import port_figures
 from penstock.services.service import Listening, Service, Shown
@@ -31,7 +31,7 @@ class ApiService(Service):
         self,
         config: Config,
         others: Callable[[], Sequence[Service]],
-        ready: Callable[[], Answer],
+        ready: Callable[[], ProbeAnswer],
         figures: Callable[[], Iterable[Family]],
         max_connections: int,
         ledger: Ledger,

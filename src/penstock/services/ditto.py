@@ -114,6 +114,11 @@ class DittoService(Service):
                 "Live events dropped because a client was too slow.",
                 service.losses.events,
             ),
+            counter(
+                "penstock_ditto_records_skipped",
+                "Records skipped at the start, because they are no changes of things or policies.",
+                twins.lines.skipped_records,
+            ),
             gauge("penstock_ditto_streams", "Streams of live events, over WebSockets and HTTP.", service.listeners),
             gauge("penstock_ditto_websockets", "WebSockets of Ditto clients.", self.door.sockets),
             gauge("penstock_ditto_twins", "Things and policies.", twins.count),

@@ -147,6 +147,11 @@ class JournalService(Service):
                 "Records lost because the journal refused them or could not write them.",
                 self.gatherer.lost_records,
             ),
+            counter(
+                "penstock_journal_appends_refused",
+                "Appends refused because too much waits for the disk, or because the disk fails.",
+                journal.refused_appends,
+            ),
             gauge("penstock_journal_queue_bytes", "Bytes waiting to be written.", journal.queued_bytes),
             gauge(
                 "penstock_journal_failed", "1 while the journal cannot be written, else 0.", journal.trouble is not None

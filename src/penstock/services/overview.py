@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock import __version__
 from penstock.adapters.monitor import MonitorAdapter
 from penstock.config.checks import EVERY_INTERFACE
-from penstock.log import Line, tap
+from penstock.log import LogLine, tap
 from penstock.monitor.statistics import FIELDS, ServerStatistics
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class ServerOverview:
 
         return self._sampler.listen(look)
 
-    def each_log_line(self, told: Callable[[Line], None]) -> Stop:
+    def each_log_line(self, told: Callable[[LogLine], None]) -> Stop:
         return tap(told).close
 
     # -- what it is -----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
 from penstock.doors.tlcp.push import PushDesk
 from penstock.monitor.figures import Family, counter
-from penstock.monitor.health import Answer
+from penstock.monitor.health import ProbeAnswer
 from penstock.services.kernel import KernelService
 from penstock.services.listening import listening, renewed, shown
 from penstock.services.port_figures import port_figures
@@ -44,7 +44,7 @@ class StreamService(Service):
         config: Config,
         kernel: KernelService,
         sets: Mapping[str, OpenSet],
-        ready: Callable[[], Answer],
+        ready: Callable[[], ProbeAnswer],
         max_connections: int,
         gate: Gate,
         desk: PushDesk | None = None,

@@ -153,6 +153,7 @@ class TlexService(Service):
             counter(
                 "penstock_tlex_turned_away", "Connections refused because of a missing or wrong token.", hub.turned_away
             ),
+            *self.door.listeners.figures(),
             gauge(
                 "penstock_tlex_clock_error_seconds",
                 "Largest clock error of any peer.",

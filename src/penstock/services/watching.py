@@ -5,11 +5,12 @@ How it finds out who does is in `penstock.adapters.watchdog`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from penstock.adapters.roster import Roster
 from penstock.adapters.watchdog import Watchdog
 from penstock.config import Config
+from penstock.monitor.figures import Family, counter
 from penstock.services.service import Service
 
 
@@ -34,3 +35,14 @@ class WatchdogService(Service):
         if self._watchdog is not None:
             self._watchdog.stop()
             self._watchdog = None
+
+    def figures(self) -> Iterable[Family]:
+        if self._watchdog is None:
+            return ()
+        return (
+            counter(
+                "penstock_loop_stalls",
+                "How often the event loop was blocked for longer than `server.stall_millis`.",
+                self._watchdog.stalls,
+            ),
+        )

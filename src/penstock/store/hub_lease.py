@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from penstock.store.errors import Ousted
-from penstock.store.lease import MARGIN, Clock, database_clock, elapsed
+from penstock.store.lease import MARGIN, DatabaseClock, database_clock, elapsed
 from penstock.store.schema import hub_leases
 
 # Epochs are nanoseconds since 1970, or more: so they are above those of a hub that had no database, and took its own.
@@ -42,7 +42,7 @@ class HubLease:
         run: str,
         release: str,
         millis: int,
-        clock: Clock = database_clock,
+        clock: DatabaseClock = database_clock,
         stopwatch: Callable[[], float] = elapsed,
     ) -> None:
         """`run` is different each time that a hub starts, or begins to stand by again."""
@@ -152,13 +152,3 @@ class HubLease:
     def _late(self) -> Ousted:
         # Not the end of the lease, which is found where that is kept.
         return Ousted(f"Hub {self._node!r} may not write: another hub of cluster {self._cluster!r} has taken over")
-
-
-def hub_holder(engine: Engine, cluster: str, clock: Clock = database_clock) -> HubHolder | None:
-    """Who is active, as others see it; None if nobody is."""
-    with engine.connect() as connection:
-        row = connection.execute(select(hub_leases).where(hub_leases.c.cluster == cluster)).one_or_none()
-        now = clock(connection)
-    if row is None or row.alive_until <= now:
-        return None
-    return HubHolder(row.node, row.release, (row.alive_until - now) / 1000)

@@ -26,7 +26,7 @@ RENEW_SECONDS = 4.0
 MARGIN = 0.1
 
 # The time in milliseconds since 1970 that all nodes go by.
-Clock: TypeAlias = Callable[[Connection], int]
+DatabaseClock: TypeAlias = Callable[[Connection], int]
 
 
 def database_clock(connection: Connection) -> int:
@@ -46,7 +46,7 @@ def elapsed() -> float:
 class Lease:
     """Of one run of a node. Made by `join`; after Deposed it is of no more use."""
 
-    def __init__(self, node: str, millis: int, clock: Clock, stopwatch: Callable[[], float]) -> None:
+    def __init__(self, node: str, millis: int, clock: DatabaseClock, stopwatch: Callable[[], float]) -> None:
         self.node = node
         self._millis = millis
         self._clock = clock

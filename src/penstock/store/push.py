@@ -14,9 +14,9 @@ from sqlalchemy import ColumnElement, Connection, Dialect, Insert, Select, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from penstock.push.records import Change, Device, DeviceKey, Notification, PushSubscription
+from penstock.push.records import Device, DeviceKey, Notification, PushChange, PushSubscription
 from penstock.store.errors import AlreadyExists, NoSuchRecord, NotOwner
-from penstock.store.lease import LEASE_MILLIS, Clock, Lease, database_clock, elapsed
+from penstock.store.lease import LEASE_MILLIS, DatabaseClock, Lease, database_clock, elapsed
 from penstock.store.push_batch import PushBatch
 from penstock.store.push_rows import (
     device_row,
@@ -84,7 +84,7 @@ class PushStore:
         store: Store,
         node: str,
         lease_millis: int = LEASE_MILLIS,
-        clock: Clock = database_clock,
+        clock: DatabaseClock = database_clock,
         stopwatch: Callable[[], float] = elapsed,
     ) -> PushStore:
         """Become a node, with the devices that the last run of the same name had.
@@ -195,7 +195,7 @@ class PushStore:
             found = _rows(connection, push_devices.c.owner == self.node)
         return _loaded([found])
 
-    def write(self, changes: Iterable[Change]) -> None:
+    def write(self, changes: Iterable[PushChange]) -> None:
         """All of them or none, on the disk when it returns; how it is at the end of the list counts.
 
         New devices are this node's. Raises NotOwner if one of the others is not, AlreadyExists for a new device or a

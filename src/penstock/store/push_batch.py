@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.push.records import (
-    Change,
     Device,
     DropDevice,
     DropNotification,
     DropSubscription,
     Notification,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveNotification,
@@ -24,7 +24,7 @@ from penstock.push.records import (
 class PushBatch:
     """First everything in `dropped_…` goes, then what is in the others is saved. Empty ones are false."""
 
-    def __init__(self, changes: Iterable[Change]) -> None:
+    def __init__(self, changes: Iterable[PushChange]) -> None:
         self.devices: dict[str, Device] = {}
         self.subscriptions: dict[str, PushSubscription] = {}
         self.notifications: dict[str, Notification] = {}
@@ -49,7 +49,7 @@ class PushBatch:
         owners.update([each.device for each in self.notifications.values()])
         return owners - self.devices.keys()
 
-    def _add(self, change: Change) -> None:
+    def _add(self, change: PushChange) -> None:
         match change:
             case SaveDevice(device):
                 self.devices[device.id] = device

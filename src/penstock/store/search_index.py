@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from penstock.store.errors import CannotOpen
-from penstock.wire.ditto.index_entries import AllOf, AnyOf, Entry, KeyRange, Node
+from penstock.wire.ditto.index_entries import AllOf, AnyOf, Entry, KeyRange, RangeTree
 
 FILE = "search.db"
 
@@ -168,7 +168,7 @@ class SearchIndex:
 
     def candidates(
         self,
-        node: Node | None,
+        node: RangeTree | None,
         subjects: Sequence[str],
         namespaces: Sequence[str] | None,
         after: str,
@@ -222,7 +222,7 @@ class _Question:
             None if namespaces is None else [(self._value(f"{each}:"), self._value(f"{each};")) for each in namespaces]
         )
 
-    def statements(self, connection: Connection, node: Node | None) -> list[str]:
+    def statements(self, connection: Connection, node: RangeTree | None) -> list[str]:
         """To be tried in their order, until one finds enough; the last one finds all."""
         parts = node.nodes if isinstance(node, AllOf) else () if node is None else (node,)
         best: str | None = None
@@ -245,7 +245,7 @@ class _Question:
         some = [f"{_EVERYTHING} WHERE thing > :after ORDER BY thing LIMIT {window}" for window in WINDOWS]
         return [self._statement(source, node) for source in (*some, self._source(parts[0]))]
 
-    def _statement(self, driver: str, node: Node | None) -> str:
+    def _statement(self, driver: str, node: RangeTree | None) -> str:
         conditions = ["d.thing > :after"]
         if self._namespaces is not None:
             within = [f"d.thing >= {low} AND d.thing < {high}" for low, high in self._namespaces]
@@ -262,7 +262,7 @@ class _Question:
         counted = text(f"SELECT count(*) FROM (SELECT 1 FROM ({source}) c LIMIT {most}) n")
         return int(connection.execute(counted, self.values).scalar_one())
 
-    def _source(self, node: Node, once: bool = True) -> str:
+    def _source(self, node: RangeTree, once: bool = True) -> str:
         """The things of a node, each once; or some of them several times, which is faster to count."""
         if isinstance(node, KeyRange):
             distinct = "DISTINCT " if once and not node.exact else ""
@@ -274,7 +274,7 @@ class _Question:
         source = self._source(first, once)
         return f"SELECT d.thing FROM ({source}) d WHERE {' AND '.join([self._probe(each) for each in rest])}"
 
-    def _probe(self, node: Node) -> str:
+    def _probe(self, node: RangeTree) -> str:
         """Whether thing `d` is one of a node's."""
         if isinstance(node, KeyRange):
             return f"EXISTS (SELECT 1 FROM search_values v WHERE v.thing = d.thing AND {self._within(node)})"

@@ -37,7 +37,7 @@ BUSY_SECONDS = 10
 IDLE_SECONDS = 10
 
 # Which connection has answered, the commits of others that it has noticed, and rows that it has changed itself.
-Version = tuple[int, int, int]
+StoreVersion = tuple[int, int, int]
 
 # Connections are told apart by them.
 _NUMBERS = count()
@@ -96,7 +96,7 @@ class Store:
     def close(self) -> None:
         self.engine.dispose()
 
-    def version(self) -> Version | None:
+    def version(self) -> StoreVersion | None:
         """Another one after anything was written, by whomever; None if this kind of database does not tell.
 
         SQLite counts for each connection what others have written, and apart from that what it has written itself.

@@ -49,9 +49,9 @@ from penstock.wire.ari.requests import (
     Pairs,
     Request,
     Statistics,
-    Subscribe,
+    SubscribeItem,
     TableInfo,
-    Unsubscribe,
+    UnsubscribeItem,
 )
 from penstock.wire.ari.values import Encoder, TokenReader, encode_compatible, encode_modes, encoder
 from penstock.wire.ari.version import NEWEST, UNNAMED, Version
@@ -164,8 +164,8 @@ def _activation(tokens: TokenReader, version: Version) -> NotifyActivation:
 _REQUESTS: dict[str, Callable[[TokenReader, Version], Request]] = {
     "MPI": lambda tokens, version: _init(tokens, InitMetadata),
     "DPI": lambda tokens, version: _init(tokens, InitData),
-    "SUB": lambda tokens, version: Subscribe(tokens.text() or ""),
-    "USB": lambda tokens, version: Unsubscribe(tokens.text() or ""),
+    "SUB": lambda tokens, version: SubscribeItem(tokens.text() or ""),
+    "USB": lambda tokens, version: UnsubscribeItem(tokens.text() or ""),
     "NUS": lambda tokens, version: NotifyUser(tokens.text(), tokens.text(), _pairs(tokens)),
     "NUA": lambda tokens, version: NotifyCertifiedUser(tokens.text(), tokens.text(), tokens.text(), _pairs(tokens)),
     "NNS": lambda tokens, version: NotifySession(tokens.text(), tokens.text() or "", _pairs(tokens)),

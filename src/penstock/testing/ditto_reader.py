@@ -16,8 +16,8 @@ from penstock.wire.ditto.resource import parse_resource
 from penstock.wire.ditto.streaming import (
     Complete,
     Created,
-    Event,
     Next,
+    StreamEvent,
     StreamFailed,
     members,
     streaming_action,
@@ -47,7 +47,7 @@ def read_twin_event(envelope: Envelope) -> TwinEvent:
     )
 
 
-def read_streaming_event(envelope: Envelope) -> Event:
+def read_streaming_event(envelope: Envelope) -> StreamEvent:
     """A message of a streaming subscription; raises an error for what a server never sends."""
     topic, headers = envelope.topic, envelope.headers
     action = streaming_action(topic)

@@ -54,7 +54,7 @@ class Fault(Enum):
     GO_AWAY = auto()
 
 
-Judge: TypeAlias = Callable[[PeerRequest], PeerAnswer | Fault]
+PeerJudge: TypeAlias = Callable[[PeerRequest], PeerAnswer | Fault]
 
 
 class Http2Peer:
@@ -64,7 +64,7 @@ class Http2Peer:
         self,
         certificate: Path,
         private_key: Path,
-        judge: Judge,
+        judge: PeerJudge,
         *,
         client_authorities: Path | None = None,
         max_streams: int = 1_000,

@@ -37,7 +37,7 @@ class OutOfSync:
     """The server does not know the session."""
 
 
-Answer = Accepted | RefusedRequest | OutOfSync | End
+Text6Answer = Accepted | RefusedRequest | OutOfSync | End
 
 
 class PushReader:
@@ -56,9 +56,9 @@ class PushReader:
         self._block: list[str] = []
         self._pushing = False
 
-    def feed(self, data: bytes) -> list[Answer | Push]:
+    def feed(self, data: bytes) -> list[Text6Answer | Push]:
         *lines, self._rest = (self._rest + data).split(b"\r\n")
-        found: list[Answer | Push] = []
+        found: list[Text6Answer | Push] = []
         for line in lines:
             if self.finished:
                 break
@@ -71,7 +71,7 @@ class PushReader:
                 found.append(event)
         return found
 
-    def close(self) -> list[Answer | Push]:
+    def close(self) -> list[Text6Answer | Push]:
         """The connection has ended: what can be complete only now. Raises BadPush when something has been cut off."""
         if self.finished:
             return []
@@ -82,7 +82,7 @@ class PushReader:
             raise BadPush(f"Cut off after {[*self._block, self._rest.decode('ascii', 'replace')]}"[:120])
         return []
 
-    def _read(self, line: str) -> Answer | Push | None:
+    def _read(self, line: str) -> Text6Answer | Push | None:
         if self._pushing:
             return parse_push(line)
         block = self._block
@@ -92,7 +92,7 @@ class PushReader:
             self._block = []
         return answer
 
-    def _answer(self, block: list[str]) -> Answer | None:
+    def _answer(self, block: list[str]) -> Text6Answer | None:
         """The answer that these lines are, None if more must come."""
         first, last = block[0], block[-1]
         if first == "OK":

@@ -24,10 +24,10 @@ from penstock.wire.http1 import LAST_CHUNK, HttpError, HttpRequest, chunk, respo
 
 log = get(__name__)
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
+AsgiApplication = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 # Bytes that may wait to be sent before `send` waits.
 HIGH_WATER = 65_536
@@ -51,7 +51,7 @@ class AsgiPort(HttpPort):
     def __init__(
         self,
         config: Config,
-        application: Application,
+        application: AsgiApplication,
         max_connections: int,
         ledger: Ledger,
         take_over: Callable[[HttpConnection, HttpRequest], None] | None = None,
@@ -220,7 +220,7 @@ class Exchange:
 
     # -- the application ------------------------------------------------------------------------------------------
 
-    async def run(self, application: Application) -> None:
+    async def run(self, application: AsgiApplication) -> None:
         with RequestNumber():
             try:
                 await application(self._scope(), self.receive, self.send)
@@ -250,7 +250,7 @@ class Exchange:
             "state": {"listener": connection.entrance.name, "is_from_proxy": connection.is_from_proxy},
         }
 
-    async def receive(self) -> Message:
+    async def receive(self) -> AsgiMessage:
         """More of the body; when there is no more, wait until the peer is gone or the answer is complete."""
         request = self._request
         while not self._gone and not self._finished:
@@ -267,7 +267,7 @@ class Exchange:
             await self._wait()
         return {"type": "http.disconnect"}
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: AsgiMessage) -> None:
         kind = message["type"]
         if kind == "http.response.start":
             if self._started:

@@ -47,7 +47,7 @@ _MOST_DESCRIPTORS = 16
 
 # Takes a connection over: its socket, its facts, what has been read, and what tells the neighbour that it is taken,
 # which raises OSError if the neighbour does not wait for that any more.
-Take = Callable[[socket.socket, Parcel, bytes, Callable[[], None]], Awaitable[None]]
+TakeSocket = Callable[[socket.socket, Parcel, bytes, Callable[[], None]], Awaitable[None]]
 
 
 class Neighbours:
@@ -64,7 +64,7 @@ class Neighbours:
         self._seconds = seconds
         self._listening: socket.socket | None = None
         self._inode = 0
-        self._take: Take | None = None
+        self._take: TakeSocket | None = None
         self._incoming: set[asyncio.Task[None]] = set()
         # Until when those count as gone that have not reacted.
         self._silent: dict[str, float] = {}
@@ -73,7 +73,7 @@ class Neighbours:
 
     # -- taking ---------------------------------------------------------------------------------------------------
 
-    def open(self, take: Take) -> None:
+    def open(self, take: TakeSocket) -> None:
         """Raises ListenError."""
         path = self._path(self.name)
         try:

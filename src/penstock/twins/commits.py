@@ -26,8 +26,8 @@ from penstock.twins.twin import METADATA_HEADER
 from penstock.wire.ditto.document import Json, text_of
 
 # Called once, perhaps immediately: with the result of a command, or with the reason for refusing it.
-Answer = Callable[[Result | TwinRefusal], None]
-Listener = Callable[[Told], None]
+TakeResult = Callable[[Result | TwinRefusal], None]
+TwinListener = Callable[[Told], None]
 
 _T = TypeVar("_T")
 
@@ -40,7 +40,7 @@ class PendingChanges:
     steps: list[tuple[EntityKey, ChangeLine, ChangeStep]]
     correlation: Json
     origin: object
-    waiting: list[tuple[Answer, Result | TwinRefusal, EntityKey]] = field(default_factory=list)
+    waiting: list[tuple[TakeResult, Result | TwinRefusal, EntityKey]] = field(default_factory=list)
 
 
 class Commits:
@@ -61,7 +61,7 @@ class Commits:
         self._effective = effective
         self._now = now
         self._fault = fault
-        self.listeners: list[Listener] = []
+        self.listeners: list[TwinListener] = []
         # Those that wait for the disk, by the entities in them; of several the newest.
         self._newest: dict[EntityKey, PendingChanges] = {}
         # How many do.

@@ -27,7 +27,6 @@ class ExpiringSubject:
     subject: str
     expiry: int
     announce_at: int | None
-    when_deleted: bool
 
     @property
     def pointer(self) -> Pointer:
@@ -53,7 +52,7 @@ def expiring(policy: Document) -> Iterator[ExpiringSubject]:
             announcement = subject.get("announcement") or {}
             before = announcement.get("beforeExpiry")
             announce = None if before is None else due - micros_of(before)
-            yield ExpiringSubject(label, name, due, announce, bool(announcement.get("whenDeleted")))
+            yield ExpiringSubject(label, name, due, announce)
 
 
 def deleted_with_notice(before: Document | None, after: Document | None) -> set[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from penstock.twins import policies, things
 from penstock.twins.access import NO_RIGHTS, Access, Permission, ResourceKind, Rights, Subjects, readable
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
-from penstock.twins.commits import Answer, Commits, Listener, PendingChanges
+from penstock.twins.commits import Commits, PendingChanges, TakeResult, TwinListener
 from penstock.twins.decision import Decision, Effect, Migrated, Result
 from penstock.twins.effective import Effective, EffectivePolicies
 from penstock.twins.enforcement import enforce, has_history, not_found
@@ -89,7 +89,7 @@ class Twins:
 
     # -- what doors ask --------------------------------------------------------------------------------------------
 
-    def submit(self, command: TwinCommand | RetrieveThings, caller: Caller, answer: Answer) -> None:
+    def submit(self, command: TwinCommand | RetrieveThings, caller: Caller, answer: TakeResult) -> None:
         """Carry out a command. An answer that depends on a state not yet on the disk is given when it is.
 
         Not for a command about the past (`history.Moment`): the answer would be about the present.
@@ -114,7 +114,7 @@ class Twins:
         else:
             batch.waiting.append((answer, result, looked_at[0]))
 
-    def expire(self, policy_id: str, answer: Answer) -> None:
+    def expire(self, policy_id: str, answer: TakeResult) -> None:
         """Delete those subjects of a policy whose time has come. Does nothing if there are none."""
         twin = self.lines.head_policy(policy_id)
         gone = [] if twin is None else [each for each in expiring(twin.document) if each.expiry <= self._now()]
@@ -122,7 +122,7 @@ class Twins:
             changes = [Change(Action.DELETED, each.pointer) for each in gone]
             self._change_policy(policy_id, changes, SYSTEM, answer)
 
-    def integrate(self, wish: TokenIntegration, caller: Caller, answer: Answer) -> None:
+    def integrate(self, wish: TokenIntegration, caller: Caller, answer: TakeResult) -> None:
         """Add the subjects of a token to entries of a policy, or remove them."""
         try:
             twin = self.lines.head_policy(wish.policy_id)
@@ -136,7 +136,7 @@ class Twins:
         else:
             answer(Result(Effect.CHANGED))
 
-    def _change_policy(self, policy_id: str, changes: list[Change], caller: Caller, answer: Answer) -> None:
+    def _change_policy(self, policy_id: str, changes: list[Change], caller: Caller, answer: TakeResult) -> None:
         """Changes that are not a command of a client."""
         key = policy_key(policy_id)
         namespace, _, name = policy_id.partition(":")
@@ -203,7 +203,7 @@ class Twins:
             raise not_found(key.group, key.id)
         return rights
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def listen(self, listener: TwinListener) -> Callable[[], None]:
         """Call back with every change once it is on the disk, in order. Returns a function that ends it."""
         self.commits.listeners.append(listener)
         return lambda: self.commits.listeners.remove(listener)

@@ -36,7 +36,6 @@ INITIAL_WINDOW_SIZE: Final = 4
 MAX_FRAME_SIZE: Final = 5
 
 # Codes of errors, section 7.
-NO_ERROR: Final = 0
 PROTOCOL_ERROR: Final = 1
 FLOW_CONTROL_ERROR: Final = 3
 FRAME_SIZE_ERROR: Final = 6

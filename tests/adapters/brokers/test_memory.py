@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.brokers.memory import Fields, memory_for
+from penstock.adapters.brokers.memory import FieldValues, memory_for
 from penstock.wire.records.formats import decode_json, decode_text
 from penstock.wire.records.mapping import RecordMapping, RecordMode
 from penstock.wire.records.record import DeliveredRecord, PoisonRecord
@@ -32,9 +32,9 @@ def mapping(mode: RecordMode) -> RecordMapping:
     return RecordMapping("{topic}", {"*": "{value}"}, mode, "{key}", decode_text, decode_json)
 
 
-def naive(steps: list[Step], item: str, mode: RecordMode, partial: bool) -> list[Fields]:
-    rows: dict[str, Fields] = {}
-    events: list[Fields] = []
+def naive(steps: list[Step], item: str, mode: RecordMode, partial: bool) -> list[FieldValues]:
+    rows: dict[str, FieldValues] = {}
+    events: list[FieldValues] = []
     for of, row, given_fields in steps:
         if of != item:
             continue
@@ -42,7 +42,7 @@ def naive(steps: list[Step], item: str, mode: RecordMode, partial: bool) -> list
         if given_fields is None and mode != "DISTINCT":
             rows.pop(key, None)
             continue
-        fields: Fields = {name: str(value) for name, value in (given_fields or {}).items()}
+        fields: FieldValues = {name: str(value) for name, value in (given_fields or {}).items()}
         if mode == "COMMAND":
             fields |= {"key": row, "command": "UPDATE"}
         events.append(fields)

@@ -16,7 +16,6 @@ from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import ClientFacts, Grant, SessionFacts
 from penstock.push.records import (
-    Change,
     Device,
     DeviceKey,
     DeviceStatus,
@@ -24,6 +23,7 @@ from penstock.push.records import (
     DropSubscription,
     Flow,
     Platform,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveSubscription,
@@ -45,7 +45,7 @@ class Book:
     def __init__(self) -> None:
         self.devices = {"d1": DEVICE}
         self.known: dict[str, PushSubscription] = {"s1": FIRST}
-        self.tells: list[Callable[[Sequence[Change]], None]] = []
+        self.tells: list[Callable[[Sequence[PushChange]], None]] = []
         self.registered = {("S1", "d1")}
         self.keys = {"shop": "first key"}
 
@@ -58,7 +58,7 @@ class Book:
     def subscriptions(self, device: str) -> list[PushSubscription]:
         return [each for each in self.known.values() if each.device == device]
 
-    def listen(self, tell: Callable[[Sequence[Change]], None], read_keys: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, tell: Callable[[Sequence[PushChange]], None], read_keys: Callable[[], None]) -> Callable[[], None]:
         self.tells = [tell]
         self.read_keys = read_keys
         return self.tells.clear
@@ -94,7 +94,7 @@ def staged(test: Callable[[Stage], Awaitable[None]]) -> Callable[[], None]:
     return lambda: asyncio.run(run())
 
 
-def tell(stage: Stage, *changes: Change) -> None:
+def tell(stage: Stage, *changes: PushChange) -> None:
     assert isinstance(stage.adapter, PushAdapter)
     stage.adapter.tell(changes)
 

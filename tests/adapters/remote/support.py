@@ -13,7 +13,7 @@ from penstock.server import Server
 from penstock.testing import ari_peer
 from penstock.wire.ari.packets import Credentials
 from penstock.wire.ari.replies import Done, Initialised, Reply
-from penstock.wire.ari.requests import InitData, InitMetadata, Request, Subscribe, Unsubscribe
+from penstock.wire.ari.requests import InitData, InitMetadata, Request, SubscribeItem, UnsubscribeItem
 from penstock.wire.ari.version import NEWEST, Version
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, Socket, params
@@ -163,13 +163,13 @@ class RemotePeer:
 
     def subscribe(self, item: str) -> str:
         """Answer the subscription of an item, which must come next; its identifier."""
-        identifier, request = self.expect(Subscribe)
+        identifier, request = self.expect(SubscribeItem)
         assert request.item == item
         self.reply(Done(identifier, "SUB"))
         return identifier
 
     def unsubscribe(self, item: str) -> None:
-        identifier, request = self.expect(Unsubscribe)
+        identifier, request = self.expect(UnsubscribeItem)
         assert request.item == item
         self.reply(Done(identifier, "USB"))
 

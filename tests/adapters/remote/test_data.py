@@ -9,7 +9,7 @@ import pytest
 from penstock.adapters.remote import RemoteDataAdapter
 from penstock.testing import ari_peer
 from penstock.wire.ari.replies import Done, ExceptionKind, Failed
-from penstock.wire.ari.requests import Subscribe, Unsubscribe
+from penstock.wire.ari.requests import SubscribeItem, UnsubscribeItem
 from penstock.wire.ari.version import NEWEST, SUPPORTED, Version
 from tests.adapters.remote.support import RemotePeer, RemoteServer, ready
 from tests.support.waiting import wait_until
@@ -62,7 +62,7 @@ def test_snapshot_and_updates_reach_the_client_in_every_version(server: RemoteSe
 def test_updates_may_come_before_the_answer_to_the_subscription(server: RemoteServer, remote: RemotePeer) -> None:
     with server.client() as client:
         client.subscribe(1, "a", "x")
-        identifier, _ = remote.expect(Subscribe)
+        identifier, _ = remote.expect(SubscribeItem)
         remote.update("a", identifier, True, x="early")
         assert client.values() == ["early"]
         remote.reply(Done(identifier, "SUB"))
@@ -74,7 +74,7 @@ def test_an_item_is_never_asked_for_twice_at_a_time(server: RemoteServer, remote
     """The client leaves and comes back while the first request is not answered yet."""
     with server.client() as client:
         client.subscribe(1, "a", "x")
-        first, _ = remote.expect(Subscribe)
+        first, _ = remote.expect(SubscribeItem)
         client.unsubscribe(1)
         client.read("UNSUB")
         client.subscribe(2, "a", "x")
@@ -94,7 +94,7 @@ def test_what_nobody_wants_any_more_is_unsubscribed_once_it_is_subscribed(
 ) -> None:
     with server.client() as client:
         client.subscribe(1, "a", "x")
-        identifier, _ = remote.expect(Subscribe)
+        identifier, _ = remote.expect(SubscribeItem)
         client.unsubscribe(1)
         client.read("UNSUB")
         remote.reply(Done(identifier, "SUB"))
@@ -106,7 +106,7 @@ def test_what_nobody_wants_any_more_is_unsubscribed_once_it_is_subscribed(
 def test_an_item_that_could_not_be_subscribed_is_not_unsubscribed(server: RemoteServer, remote: RemotePeer) -> None:
     with server.client() as client:
         client.subscribe(1, "a", "x")
-        identifier, _ = remote.expect(Subscribe)
+        identifier, _ = remote.expect(SubscribeItem)
         remote.reply(Failed(identifier, "SUB", ExceptionKind.SUBSCRIPTION, "no such item"))
         client.read("SUBOK")
         client.unsubscribe(1)
@@ -120,7 +120,7 @@ def test_an_item_is_tried_again_unless_the_adapter_has_refused_it(server: Remote
         client.subscribe(1, "refused", "x")
         client.subscribe(2, "failing", "x")
         for kind in (ExceptionKind.SUBSCRIPTION, ExceptionKind.FAILURE):
-            identifier, _ = remote.expect(Subscribe)
+            identifier, _ = remote.expect(SubscribeItem)
             remote.reply(Failed(identifier, "SUB", kind, "no"))
         identifier = remote.subscribe("failing")
         remote.update("failing", identifier, True, x="at last")
@@ -130,7 +130,7 @@ def test_an_item_is_tried_again_unless_the_adapter_has_refused_it(server: Remote
 def test_a_subscription_answered_too_late_is_undone_and_done_again(server: RemoteServer, remote: RemotePeer) -> None:
     with server.client() as client:
         client.subscribe(1, "a", "x")
-        first, _ = remote.expect(Subscribe)
+        first, _ = remote.expect(SubscribeItem)
         wait_until(lambda: _state(server, "a") == "FAILED", "the time-out never came")
         remote.reply(Done(first, "SUB"))
         remote.unsubscribe("a")
@@ -153,13 +153,13 @@ def test_an_unsubscription_that_is_not_answered_holds_nothing_up_for_ever(
         client.read("SUBOK")
         client.unsubscribe(1)
         client.subscribe(2, "a", "x")
-        remote.expect(Unsubscribe)
+        remote.expect(UnsubscribeItem)
         identifier = remote.subscribe("a")
         remote.update("a", identifier, True, x="again")
         assert client.values() == ["again"]
 
 
-def test_repeated_and_unknown_answers_are_counted_and_dropped(server: RemoteServer, remote: RemotePeer) -> None:
+def test_repeated_and_unknown_answers_are_dropped(server: RemoteServer, remote: RemotePeer) -> None:
     with server.client() as client:
         client.subscribe(1, "a", "x")
         identifier = remote.subscribe("a")
@@ -168,7 +168,6 @@ def test_repeated_and_unknown_answers_are_counted_and_dropped(server: RemoteServ
         remote.reply(Failed(identifier, "SUB", ExceptionKind.FAILURE, "changed its mind"))
         remote.update("a", identifier, True, x="still here")
         assert client.values() == ["still here"]
-        assert feed(server).link.late_replies == 3
 
 
 @pytest.mark.parametrize(
@@ -201,8 +200,8 @@ def test_a_line_that_makes_no_sense_harms_nothing_else(
 def test_a_garbled_answer_fails_that_subscription_only(server: RemoteServer, remote: RemotePeer) -> None:
     with server.client() as client:
         client.subscribe(1, "a b", "x")
-        first, _ = remote.expect(Subscribe)
-        second, _ = remote.expect(Subscribe)
+        first, _ = remote.expect(SubscribeItem)
+        second, _ = remote.expect(SubscribeItem)
         remote.send(f"{first}|SUB|S|what\r\n".encode())
         remote.reply(Done(second, "SUB"))
         remote.update("b", second, True, x="fine")
@@ -215,7 +214,7 @@ def test_an_answer_to_another_kind_of_request_fails_the_one_that_was_sent(
 ) -> None:
     with server.client() as client:
         client.subscribe(1, "a", "x")
-        identifier, _ = remote.expect(Subscribe)
+        identifier, _ = remote.expect(SubscribeItem)
         remote.reply(Done(identifier, "USB"))
         assert remote.subscribe("a") != identifier
 

@@ -10,17 +10,16 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.remote.calls import Done as Callback
-from penstock.adapters.remote.calls import Unanswered, Why
+from penstock.adapters.remote.calls import TakeOutcome, Unanswered, Why
 from penstock.adapters.remote.items import RemoteItems
 from penstock.adapters.remote.link import Phase
 from penstock.kernel.item import Mode
 from penstock.kernel.session import Session
 from penstock.testing import Harness
 from penstock.testing.hands import HandSource
-from penstock.wire.ari.notifications import EndOfSnapshot, Update
+from penstock.wire.ari.notifications import AriEndOfSnapshot, AriUpdate
 from penstock.wire.ari.replies import Done, ExceptionKind, Failed
-from penstock.wire.ari.requests import Request, Subscribe, Unsubscribe
+from penstock.wire.ari.requests import Request, SubscribeItem, UnsubscribeItem
 
 ITEMS = ("a", "b")
 
@@ -30,22 +29,22 @@ class Adapter:
 
     def __init__(self) -> None:
         self.phase = Phase.WAITING
-        self.outstanding: dict[str, tuple[str, Request, Callback]] = {}
+        self.outstanding: dict[str, tuple[str, Request, TakeOutcome]] = {}
         self.subscribed: dict[str, str] = {}
         self._count = 0
 
-    def ask(self, request: Request, done: Callback) -> str:
+    def ask(self, request: Request, done: TakeOutcome) -> str:
         assert self.phase is Phase.READY
-        assert isinstance(request, Subscribe | Unsubscribe)
+        assert isinstance(request, SubscribeItem | UnsubscribeItem)
         assert request.item not in self.outstanding, "two requests for one item at a time"
-        assert (request.item in self.subscribed) is isinstance(request, Unsubscribe), "SUB twice, or USB of nothing"
+        assert (request.item in self.subscribed) is isinstance(request, UnsubscribeItem), "SUB twice, or USB of nothing"
         self._count += 1
         self.outstanding[request.item] = (str(self._count), request, done)
         return str(self._count)
 
     def answer(self, item: str, succeeds: bool) -> None:
         identifier, request, done = self.outstanding.pop(item)
-        if isinstance(request, Unsubscribe):
+        if isinstance(request, UnsubscribeItem):
             # In any case: an adapter that fails to unsubscribe is not asked again.
             del self.subscribed[item]
         elif succeeds:
@@ -106,8 +105,8 @@ class World:
     def publish(self, item: str) -> None:
         """Something that the adapter has sent, before or after its answer."""
         identifier = self.adapter.subscribed.get(item) or self.adapter.outstanding.get(item, ("late",))[0]
-        self.items.updated([Update(1, item, identifier, True, {"x": "1"})])
-        self.items.notified(EndOfSnapshot(1, item, identifier))
+        self.items.updated([AriUpdate(1, item, identifier, True, {"x": "1"})])
+        self.items.notified(AriEndOfSnapshot(1, item, identifier))
 
     def swap(self, item: str) -> None:
         """The adapter is lost, or comes back."""

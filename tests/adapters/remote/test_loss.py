@@ -11,7 +11,7 @@ import pytest
 from penstock.adapters.remote import RemoteDataAdapter
 from penstock.testing import ari_peer
 from penstock.wire.ari.replies import ExceptionKind, Failed
-from penstock.wire.ari.requests import Subscribe
+from penstock.wire.ari.requests import SubscribeItem
 from penstock.wire.ari.version import NEWEST
 from tests.adapters.remote.support import Client, RemotePeer, RemoteServer, ready
 from tests.support.waiting import wait_until
@@ -178,7 +178,7 @@ def test_an_item_that_cannot_be_subscribed_anew_keeps_its_state_and_is_repaired_
     scene.client.values()
     scene.lose(remote)
     with scene.connect() as second:
-        failed, _ = second.expect(Subscribe)
+        failed, _ = second.expect(SubscribeItem)
         second.reply(Failed(failed, "SUB", ExceptionKind.FAILURE, "not yet"))
         again = second.subscribe("a")
         second.update("a", again, True, x="2")
@@ -211,4 +211,3 @@ def test_the_session_outlives_many_losses(scene: Scene) -> None:
         remote.update("a", identifier, True, x=str(number))
         assert scene.client.values() == [str(number)]
         scene.lose(remote)
-    assert scene.adapter.link.times_lost == 10

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.adapters.replay import rows
-from penstock.adapters.replay.rows import BadReplayRow, MissingColumn, Row, as_seconds, as_text, read
+from penstock.adapters.replay.rows import BadReplayRow, MissingColumn, ReplayRow, as_seconds, as_text, read
 
 
 def read_text(
     tmp_path: Path, text: str | bytes, format: str, *needed: str, delimiter: str = ","
-) -> list[Row | BadReplayRow]:
+) -> list[ReplayRow | BadReplayRow]:
     path = tmp_path / "file"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return list(read(path, format, delimiter, needed))
@@ -22,11 +22,13 @@ def read_text(
 
 def test_csv_rows_carry_the_line_they_end_on(tmp_path: Path) -> None:
     found = read_text(tmp_path, 'a,b\n1,"x\ny"\n\n2,\r\n', "csv", "a")
-    assert found == [Row(3, {"a": "1", "b": "x\ny"}), Row(5, {"a": "2", "b": ""})]
+    assert found == [ReplayRow(3, {"a": "1", "b": "x\ny"}), ReplayRow(5, {"a": "2", "b": ""})]
 
 
 def test_a_byte_order_mark_and_another_delimiter_do_no_harm(tmp_path: Path) -> None:
-    assert read_text(tmp_path, "\ufeffa;b\n1;2,5\n", "csv", "a", delimiter=";") == [Row(2, {"a": "1", "b": "2,5"})]
+    assert read_text(tmp_path, "\ufeffa;b\n1;2,5\n", "csv", "a", delimiter=";") == [
+        ReplayRow(2, {"a": "1", "b": "2,5"})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_a_byte_order_mark_and_another_delimiter_do_no_harm(tmp_path: Path) -> N
 )
 def test_a_bad_csv_row_is_told_by_its_line_and_the_next_is_read(tmp_path: Path, line: bytes, reason: str) -> None:
     found = read_text(tmp_path, b"a,b\n1,2\n" + line + b"3,4\n", "csv")
-    assert found == [Row(2, {"a": "1", "b": "2"}), BadReplayRow(3, reason), Row(4, {"a": "3", "b": "4"})]
+    assert found == [ReplayRow(2, {"a": "1", "b": "2"}), BadReplayRow(3, reason), ReplayRow(4, {"a": "3", "b": "4"})]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_a_bad_csv_row_is_told_by_its_line_and_the_next_is_read(tmp_path: Path, 
 )
 def test_a_bad_json_line_is_told_by_its_number_and_the_next_is_read(tmp_path: Path, line: bytes, reason: str) -> None:
     first, bad, last = read_text(tmp_path, b'\n{"a": 1}\n' + line + b'{"a": null}', "jsonl", "a")
-    assert (first, last) == (Row(2, {"a": 1}), Row(4, {"a": None}))
+    assert (first, last) == (ReplayRow(2, {"a": 1}), ReplayRow(4, {"a": None}))
     assert isinstance(bad, BadReplayRow)
     assert bad.line == 3
     assert reason in bad.reason
@@ -67,7 +69,10 @@ def test_a_bad_json_line_is_told_by_its_number_and_the_next_is_read(tmp_path: Pa
 def test_parquet_rows_are_numbered(tmp_path: Path) -> None:
     path = tmp_path / "file.parquet"
     pq.write_table(pa.table({"a": ["x", None], "n": [1, 2]}), path)
-    assert list(read(path, "parquet", ",", ["a"])) == [Row(1, {"a": "x", "n": 1}), Row(2, {"a": None, "n": 2})]
+    assert list(read(path, "parquet", ",", ["a"])) == [
+        ReplayRow(1, {"a": "x", "n": 1}),
+        ReplayRow(2, {"a": None, "n": 2}),
+    ]
 
 
 @pytest.mark.parametrize(("format", "text"), [("csv", "a,b\n1,2\n"), ("csv", ""), ("jsonl", '{"a": 1, "b": 2}\n')])
@@ -85,7 +90,7 @@ def test_a_long_file_is_not_read_at_once(tmp_path: Path) -> None:
     path = tmp_path / "file.csv"
     path.write_text("a\n" + "x\n" * 1_000_000)
     found = read(path, "csv", ",", ["a"])
-    assert next(found) == Row(2, {"a": "x"})
+    assert next(found) == ReplayRow(2, {"a": "x"})
     frame = getattr(found, "gi_frame", None)
     assert frame is not None
     assert frame.f_locals["file"].tell() < 100_000

@@ -67,7 +67,8 @@ def test_who_only_holds_connections_open_does_not_keep_others_out(site: Site) ->
     peer = site.join("Broker", a)
     # The oldest had to go: three of the silent, and one more for the broker until it had shown its token.
     assert [each.rest() for each in silent[:4]] == [[]] * 4
-    assert site.door.listeners.crowded_out == 4
+    (family,) = site.door.listeners.figures()
+    assert [sample.value for sample in family.samples] == [4]
     peer.synchronize()
     assert silent[5].version() == b"\x01"
 

@@ -127,3 +127,21 @@ def test_the_document_says_all_that_a_client_needs() -> None:
         for described in methods.values():
             assert {"summary", "operationId", "responses"} <= set(described)
             assert "401" in described["responses"]
+
+
+def test_the_document_keeps_the_names_that_clients_are_made_from() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    assert schemas["Session"]["title"] == "Session"
+    assert schemas["SessionDetails"]["properties"]["listener"] == {"$ref": "#/components/schemas/Listener"}
+    assert {each["$ref"].rpartition("/")[2] for each in _references(DOCUMENT)} == set(schemas)
+
+
+def _references(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        if "$ref" in part:
+            yield part
+        for each in part.values():
+            yield from _references(each)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _references(each)

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from penstock.push.refusals import PushRefusal
+from penstock.push.trigger.failure import NoResult
 from penstock.push.trigger.trigger import Trigger
 from tests.push.trigger.expressions import FIELD_COUNT, VALUES, Maker
 from tests.push.trigger.java import Values, judge
@@ -23,10 +24,15 @@ STRICTER = (
 )
 
 
-def result(trigger: Trigger, values: Values) -> bool | None:
-    before = trigger.failures
-    found = trigger.matches(values)
-    return None if trigger.failures > before else found
+def result(trigger: Trigger, values: Values) -> tuple[bool | None, str]:
+    """None where Java throws, with the reason."""
+    try:
+        found: bool = trigger._run(values)
+    except NoResult as failure:
+        assert not trigger.matches(values)
+        return None, str(failure)
+    assert trigger.matches(values) is found
+    return found, ""
 
 
 def compare(expressions: list[tuple[str, list[Values]]], folder: Path) -> tuple[int, int]:
@@ -46,9 +52,9 @@ def compare(expressions: list[tuple[str, list[Values]]], folder: Path) -> tuple[
             continue
         taken += 1
         for values, expected in zip(inputs, verdict.results, strict=True):
-            found = result(trigger, values)
+            found, reason = result(trigger, values)
             if found is not expected:
-                wrong.append(f"{expression}\n  on {values!r} is {found} ({trigger.last_failure}), {expected} in Java")
+                wrong.append(f"{expression}\n  on {values!r} is {found} ({reason}), {expected} in Java")
     assert not wrong, f"{len(wrong)} of {taken + refused}:\n" + "\n".join(wrong[:20])
     return taken, refused
 

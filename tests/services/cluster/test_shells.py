@@ -24,8 +24,8 @@ from penstock.services.cluster.link import HubLinkService
 from penstock.services.kernel import KernelService
 from penstock.wire.fabric.messages import (
     VERSION,
+    FabricMessage,
     Hello,
-    Message,
     SharedSet,
     Stranger,
     Welcome,
@@ -53,7 +53,7 @@ class FarHub:
 
     def __init__(self) -> None:
         self.edge: EdgeListener | None = None
-        self.heard: list[Message] = []
+        self.heard: list[FabricMessage] = []
 
     async def open(self, listener: EdgeListener) -> None:
         self.edge = listener
@@ -68,7 +68,7 @@ class FarHub:
     async def close(self) -> None:
         self.edge = None
 
-    def say(self, message: Message) -> None:
+    def say(self, message: FabricMessage) -> None:
         assert self.edge is not None
         self.edge.received(encode(message))
 
@@ -84,7 +84,7 @@ class FarEdges:
 
     def __init__(self) -> None:
         self.hub: HubListener | None = None
-        self.heard: list[tuple[str, Message]] = []
+        self.heard: list[tuple[str, FabricMessage]] = []
 
     async def open(self, listener: HubListener, epoch: int) -> None:
         self.hub = listener
@@ -105,7 +105,7 @@ class FarEdges:
     async def close(self) -> None:
         self.hub = None
 
-    def say(self, edge: str, message: Message) -> None:
+    def say(self, edge: str, message: FabricMessage) -> None:
         assert self.hub is not None
         self.hub.received(edge, encode(message))
 

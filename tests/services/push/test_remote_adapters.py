@@ -14,7 +14,7 @@ from penstock.adapters import AdapterSet
 from penstock.adapters.remote import RemoteDataAdapter
 from penstock.push.records import Notification
 from penstock.server import Server
-from penstock.wire.ari.requests import Subscribe
+from penstock.wire.ari.requests import SubscribeItem
 from tests.adapters.remote.support import RemotePeer, ready
 from tests.services.push.stage import PushClient, PushServer
 from tests.support.waiting import wait_until
@@ -48,7 +48,7 @@ def subscribed(remote: RemotePeer, count: int) -> dict[str, str]:
     """The items that a remote adapter is asked for, in whatever order, with their identifiers."""
     found = {}
     for _ in range(count):
-        identifier, request = remote.expect(Subscribe)
+        identifier, request = remote.expect(SubscribeItem)
         remote.send(f"{identifier}|SUB|V\r\n".encode())
         found[request.item] = identifier
     return found
@@ -115,7 +115,7 @@ def test_an_adapter_that_never_answers_keeps_nobody_waiting(server: RemotePushSe
     with server.connect() as remote, server.client() as client:
         client.register()
         follow(client, "a")
-        remote.expect(Subscribe)
+        remote.expect(SubscribeItem)
         near = follow(client, "n", "HAND")
         server.update("n", x="1", y="near")
         assert server.sent(1) == [(near, "1 and near")]

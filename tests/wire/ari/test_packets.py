@@ -10,10 +10,10 @@ from penstock.wire.ari.lines import LineReader
 from penstock.wire.ari.notifications import (
     MAX_FAST_FIELDS,
     AdapterFailure,
+    AriEndOfSnapshot,
+    AriUpdate,
     ClearSnapshot,
     DeclareDifferences,
-    EndOfSnapshot,
-    Update,
     parse_unusual_update,
 )
 from penstock.wire.ari.packets import (
@@ -87,14 +87,14 @@ CASES: list[Case] = [
     ("9|SUB|E|#", DATA, NEW, Failed("9", "SUB", ExceptionKind.GENERIC, "")),
     ("9|USB|V", DATA, OLD, Done("9", "USB")),
     ("9|USB|EU|$", DATA, OLD, Failed("9", "USB", ExceptionKind.SUBSCRIPTION, "")),
-    ("5|UD3|S|i|S|9|B|1|S|f|S|v", DATA, OLD, Update(5, "i", "9", True, {"f": "v"})),
-    ("5|UD3|S|i|S|9|B|0", NOTIFICATIONS, OLD, Update(5, "i", "9", False, {})),
+    ("5|UD3|S|i|S|9|B|1|S|f|S|v", DATA, OLD, AriUpdate(5, "i", "9", True, {"f": "v"})),
+    ("5|UD3|S|i|S|9|B|0", NOTIFICATIONS, OLD, AriUpdate(5, "i", "9", False, {})),
     (
         "1794743636777|UD3|S|it%7Cem+%C3%A9|S|100000002|B|1|S|a|S|x+%2B+y%7Cz+%C3%A9+100%25|S|b|S|#|S|c|S|$|S|d|S|%23"
         "|S|e|S|%24|S|f+g|S|%0D%0A|S|bin|Y|aOlsbG8=|S|nil|Y|",
         DATA,
         OLD,
-        Update(
+        AriUpdate(
             1794743636777,
             "it|em é",
             "100000002",
@@ -115,11 +115,11 @@ CASES: list[Case] = [
         "5|UD3|S|i|S|9|B|0|S|t|S|12%3A30+%C3%A9|S|n|S|#|S|e|S|$|S|h|S|#1",
         DATA,
         OLD,
-        Update(5, "i", "9", False, {"t": "12:30 é", "n": None, "e": "", "h": "#1"}),
+        AriUpdate(5, "i", "9", False, {"t": "12:30 é", "n": None, "e": "", "h": "#1"}),
     ),
-    ("5|UD3|S|é|S|9|B|0|S|ü|S|a b:c", DATA, NEW, Update(5, "é", "9", False, {"ü": "a b:c"})),
-    ("5|UD3|S|i|S|9|B|0|I|0|S|f|S|v|I|1|S|g|Y|dg==", DATA, NEW, Update(5, "i", "9", False, {"f": "v", "g": "v"})),
-    ("5|EOS|S|a+b|S|9", DATA, OLD, EndOfSnapshot(5, "a b", "9")),
+    ("5|UD3|S|é|S|9|B|0|S|ü|S|a b:c", DATA, NEW, AriUpdate(5, "é", "9", False, {"ü": "a b:c"})),
+    ("5|UD3|S|i|S|9|B|0|I|0|S|f|S|v|I|1|S|g|Y|dg==", DATA, NEW, AriUpdate(5, "i", "9", False, {"f": "v", "g": "v"})),
+    ("5|EOS|S|a+b|S|9", DATA, OLD, AriEndOfSnapshot(5, "a b", "9")),
     ("5|CLS|S|a+b|S|9", NOTIFICATIONS, OLD, ClearSnapshot(5, "a b", "9")),
     (
         "5|DFD|S|i|S|9|S|f|F|JM|S|g|F|#|S|h|F|$",
@@ -171,7 +171,7 @@ CASES: list[Case] = [
 
 # A list of nothing, as one SDK writes it.
 EMPTY_LISTS: list[Case] = [
-    ("5|UD3|S|i|S|9|B|0|", NOTIFICATIONS, OLD, Update(5, "i", "9", False, {})),
+    ("5|UD3|S|i|S|9|B|0|", NOTIFICATIONS, OLD, AriUpdate(5, "i", "9", False, {})),
     ("8|GIS|", META, OLD, AriNames("8", "GIS", ())),
     ("8|GSC|", META, OLD, AriNames("8", "GSC", ())),
     ("8|GIT|", META, OLD, ItemData("8", "GIT", ())),
@@ -208,7 +208,7 @@ def test_a_packet_with_something_behind_it_is_bad_or_a_longer_one(
     bare = isinstance(packet, AriNames | ItemData | UserItemData) and tokens == 2
     no_list = bare or packet in (
         Credentials(None, None, False, None),
-        Update(5, "i", "9", False, {}),
+        AriUpdate(5, "i", "9", False, {}),
         DeclareDifferences(5, "i", "9", {}),
     )
     if (tail == "|" and no_list) or (tail == "|E|x" and bare):
@@ -233,7 +233,7 @@ def test_a_packet_cut_between_two_tokens_is_bad_or_a_shorter_list(
             continue
         assert found != packet
         assert isinstance(
-            found, Update | DeclareDifferences | Credentials | AriNames | ItemData | UserItemData | Initialised
+            found, AriUpdate | DeclareDifferences | Credentials | AriNames | ItemData | UserItemData | Initialised
         )
 
 
@@ -445,7 +445,7 @@ def test_any_update_comes_back(
 ) -> None:
     line = line_of(ari_peer.update(time, item, subscription, snapshot, fields, version))
     expected = {name: value.decode("latin-1") if isinstance(value, bytes) else value for name, value in fields.items()}
-    assert parse_packet(line, DATA, version) == Update(time, item, subscription, snapshot, expected)
+    assert parse_packet(line, DATA, version) == AriUpdate(time, item, subscription, snapshot, expected)
 
 
 @pytest.mark.parametrize("count", [0, 1, 10, MAX_FAST_FIELDS, MAX_FAST_FIELDS + 1, 1_000])
@@ -453,7 +453,7 @@ def test_an_update_may_have_any_number_of_fields(count: int) -> None:
     fields: dict[str, str | bytes | None] = {f"field {number}": f"{number}:00" for number in range(count)}
     for version in (OLD, NEW):
         line = line_of(ari_peer.update(5, "i", "9", False, fields, version))
-        assert parse_packet(line, DATA, version) == Update(5, "i", "9", False, dict(fields))  # type: ignore[arg-type]
+        assert parse_packet(line, DATA, version) == AriUpdate(5, "i", "9", False, dict(fields))  # type: ignore[arg-type]
 
 
 @given(NAME, NAME, st.dictionaries(NAME, st.sampled_from([None, "", "J", "M", "JM", "MJ"])), TEXT, VERSIONS)
@@ -461,7 +461,7 @@ def test_any_other_notification_comes_back(
     item: str, subscription: str, orders: dict[str, str | None], message: str, version: Version
 ) -> None:
     line = line_of(ari_peer.end_of_snapshot(5, item, subscription, version))
-    assert parse_packet(line, DATA, version) == EndOfSnapshot(5, item, subscription)
+    assert parse_packet(line, DATA, version) == AriEndOfSnapshot(5, item, subscription)
     line = line_of(ari_peer.clear_snapshot(5, item, subscription, version))
     assert parse_packet(line, DATA, version) == ClearSnapshot(5, item, subscription)
     line = line_of(ari_peer.declare_differences(5, item, subscription, orders, NEW))

@@ -31,9 +31,9 @@ from penstock.wire.ari.requests import (
     NotifyUser,
     Request,
     Statistics,
-    Subscribe,
+    SubscribeItem,
     TableInfo,
-    Unsubscribe,
+    UnsubscribeItem,
     encode_request,
 )
 from penstock.wire.ari.version import SUPPORTED, Version
@@ -63,9 +63,9 @@ CASES: list[tuple[Request, Version, bytes]] = [
         NEW,
         b"ID|DPI|S|ARI.version|S|1.9.1|S|adapters_conf.id|S|DEMO|S|data_provider.name|S|%C3%A9|S|own|S|a+b",
     ),
-    (Subscribe("it|em é"), OLD, b"ID|SUB|S|it%7Cem+%C3%A9"),
-    (Subscribe("it|em é"), NEW, "ID|SUB|S|it%7Cem é".encode()),
-    (Unsubscribe("#"), OLD, b"ID|USB|S|%23"),
+    (SubscribeItem("it|em é"), OLD, b"ID|SUB|S|it%7Cem+%C3%A9"),
+    (SubscribeItem("it|em é"), NEW, "ID|SUB|S|it%7Cem é".encode()),
+    (UnsubscribeItem("#"), OLD, b"ID|USB|S|%23"),
     (NotifyUser(None, None), OLD, b"ID|NUS|S|#|S|#"),
     (
         NotifyUser("u", "p|w é", (("User-Agent", "x y"), ("Empty", ""))),
@@ -252,8 +252,8 @@ def any_request(version: Version) -> st.SearchStrategy[Request]:
     return st.one_of(
         st.builds(InitMetadata, PAIRS),
         st.builds(InitData, PAIRS),
-        st.builds(Subscribe, TEXT),
-        st.builds(Unsubscribe, TEXT),
+        st.builds(SubscribeItem, TEXT),
+        st.builds(UnsubscribeItem, TEXT),
         st.builds(NotifyUser, MAYBE, MAYBE, PAIRS),
         st.builds(NotifyCertifiedUser, MAYBE, MAYBE, MAYBE, PAIRS),
         st.builds(NotifySession, MAYBE, TEXT, PAIRS),
@@ -283,5 +283,5 @@ def test_any_request_arrives_in_one_line_without_empty_tokens(data: st.DataObjec
 
 
 def test_half_a_surrogate_pair_becomes_a_question_mark() -> None:
-    assert encode_request("1", Subscribe("a\ud800"), OLD) == b"1|SUB|S|a%3F\r\n"
-    assert encode_request("1", Subscribe("a\ud800"), NEW) == b"1|SUB|S|a?\r\n"
+    assert encode_request("1", SubscribeItem("a\ud800"), OLD) == b"1|SUB|S|a%3F\r\n"
+    assert encode_request("1", SubscribeItem("a\ud800"), NEW) == b"1|SUB|S|a?\r\n"

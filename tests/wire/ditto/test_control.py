@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.ditto.control import RenewToken, Signals, StartSending, Stop, parse_control
+from penstock.wire.ditto.control import RenewToken, Signals, StartSending, StopSending, parse_control
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.fields import parse_fields
 from penstock.wire.ditto.rql import parse_rql
@@ -28,8 +28,8 @@ def test_each_kind_of_signal_is_started_and_stopped_and_acknowledged(text: str, 
     assert isinstance(start, StartSending)
     assert start.acknowledgement == f"{text}:ACK"
     stop = parse_control(text.replace("START", "STOP"))
-    assert stop == Stop(signals)
-    assert isinstance(stop, Stop)
+    assert stop == StopSending(signals)
+    assert isinstance(stop, StopSending)
     assert stop.acknowledgement == f"{text.replace('START', 'STOP')}:ACK"
 
 
@@ -65,7 +65,7 @@ def test_empty_parameters_restrict_nothing(text: str) -> None:
 
 
 def test_a_line_is_known_by_how_it_begins() -> None:
-    assert parse_control("STOP-SEND-EVENTS and whatever") == Stop(Signals.EVENTS)
+    assert parse_control("STOP-SEND-EVENTS and whatever") == StopSending(Signals.EVENTS)
 
 
 def test_a_token_is_renewed_and_not_shown() -> None:

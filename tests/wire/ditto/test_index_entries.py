@@ -13,7 +13,7 @@ from penstock.wire.ditto.index_entries import (
     AllOf,
     Entry,
     KeyRange,
-    Node,
+    RangeTree,
     entries_of,
     for_search,
     key_of,
@@ -28,7 +28,7 @@ NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_in
 COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
 
 
-def holds(node: Node | None, entries: set[Entry]) -> bool:
+def holds(node: RangeTree | None, entries: set[Entry]) -> bool:
     """Whether an index with these entries of a document proposes it."""
     if node is None:
         return True

@@ -14,12 +14,12 @@ from penstock.wire.fabric.messages import (
     CallNoted,
     CallRefused,
     FabricError,
+    FabricMessage,
     Happened,
     Happening,
     Hello,
     HubBeat,
     Interest,
-    Message,
     NoItem,
     Picture,
     Release,
@@ -31,7 +31,7 @@ from penstock.wire.fabric.messages import (
 )
 
 NIL = msgspec.Raw(b"\xc0")
-MESSAGES: list[Message] = [
+MESSAGES: list[FabricMessage] = [
     Hello(1, "r", "n", "run"),
     Interest("run", 1, 2, "S", "D", "item", "MERGE"),
     Release("run", 1),
@@ -49,22 +49,22 @@ MESSAGES: list[Message] = [
 ]
 
 
-def with_fields(message: Message, fields: list[object]) -> bytes:
+def with_fields(message: FabricMessage, fields: list[object]) -> bytes:
     return msgspec.msgpack.encode([type(message).__struct_config__.tag, *fields])
 
 
 def test_every_message_is_here() -> None:
-    assert {type(each) for each in MESSAGES} == set(get_args(Message))
+    assert {type(each) for each in MESSAGES} == set(get_args(FabricMessage))
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
-def test_a_field_more_at_the_end_changes_nothing(message: Message) -> None:
+def test_a_field_more_at_the_end_changes_nothing(message: FabricMessage) -> None:
     more = with_fields(message, [*msgspec.structs.astuple(message), {"new": [1, None]}])
     assert encode(decode(more)) == encode(message)
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
-def test_a_message_without_some_of_its_fields_has_their_defaults_or_is_none(message: Message) -> None:
+def test_a_message_without_some_of_its_fields_has_their_defaults_or_is_none(message: FabricMessage) -> None:
     values = list(msgspec.structs.astuple(message))
     fields = msgspec.structs.fields(message)
     for count in range(len(values)):

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from penstock.wire.tlex.errors import BadRequest
 from penstock.wire.tlex.rest import (
     ErrorBody,
-    Listener,
+    ListenerBody,
     RequestDetails,
-    Session,
+    SessionAnswer,
     SessionDetails,
     SessionRequest,
     TlcRequest,
@@ -79,7 +79,7 @@ LIMITS: dict[str, Any] = {
     "payload_throughput_limit": 120,
     "payload_throughput_limit_duration": timedelta(seconds=5),
 }
-LISTENER = Listener(host="n11.tlex.eu", port=40344, expiration=datetime(2016, 11, 17, 16, 7, 56, tzinfo=UTC))
+LISTENER = ListenerBody(host="n11.tlex.eu", port=40344, expiration=datetime(2016, 11, 17, 16, 7, 56, tzinfo=UTC))
 
 
 def same_text(answer: object, text: str) -> bool:
@@ -117,7 +117,7 @@ def test_the_example_of_an_update_is_read() -> None:
 
 
 def test_the_example_of_a_session_is_written_with_its_names_and_their_order() -> None:
-    session = Session(
+    session = SessionAnswer(
         token=TOKEN,
         domain="test",
         type=SessionType.BROKER,
@@ -131,7 +131,7 @@ def test_the_example_of_a_session_is_written_with_its_names_and_their_order() ->
     )
     assert same_text(session, POST_ANSWER)
     # As a client reads it.
-    assert msgspec.json.decode(POST_ANSWER, type=Session) == session
+    assert msgspec.json.decode(POST_ANSWER, type=SessionAnswer) == session
 
 
 def test_a_singleplex_session_has_one_identifier_and_no_list() -> None:

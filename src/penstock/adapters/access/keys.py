@@ -43,7 +43,7 @@ LEAST_RSA_BITS = 2_048
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256", "oct": "HS256"}
 MEMBERS = {"RSA": ("kty", "n", "e"), "EC": ("kty", "crv", "x", "y"), "oct": ("kty", "k")}
 
-Source = Callable[[], bytes]
+FetchKeys = Callable[[], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class KeyStore:
 
     def __init__(
         self,
-        read: Source,
+        read: FetchKeys,
         place: str,
         algorithms: Collection[str],
         refresh_seconds: float,
@@ -197,7 +197,7 @@ def _material(public: Mapping[str, Any], algorithm: str) -> Any:
 # -- where they come from -------------------------------------------------------------------------------------------
 
 
-def source(place: str, directory: Path) -> Source:
+def source(place: str, directory: Path) -> FetchKeys:
     """For a path, relative to the directory, or a URL; raises AccessError for a URL that others could intercept."""
     if "://" not in place:
         return lambda: _read_file(directory / place)

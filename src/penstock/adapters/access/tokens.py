@@ -32,29 +32,29 @@ TOKEN_START = "eyJ"
 
 DEFAULT_ALGORITHMS = ("RS256", "ES256")
 
-Text = Annotated[str, Meta(min_length=1)]
+NonEmptyText = Annotated[str, Meta(min_length=1)]
 
 
 class TokenSettings(Struct, frozen=True, kw_only=True):
     """The table `tokens`."""
 
-    keys: Annotated[Text, allowed("the path or URL of a JSON Web Key Set")] = ""
-    secret_file: Annotated[Text, allowed("the path of a file with the secret of HS256")] = ""
+    keys: Annotated[NonEmptyText, allowed("the path or URL of a JSON Web Key Set")] = ""
+    secret_file: Annotated[NonEmptyText, allowed("the path of a file with the secret of HS256")] = ""
     algorithms: Annotated[
         tuple[Literal["RS256", "ES256", "HS256"], ...],
         Meta(min_length=1),
         allowed('a list of "RS256", "ES256", "HS256"'),
     ] = ()
     audience: Annotated[
-        Text | Annotated[tuple[Text, ...], Meta(min_length=1)],
+        NonEmptyText | Annotated[tuple[NonEmptyText, ...], Meta(min_length=1)],
         allowed("the name, or a list of the names, that tokens for this server carry as aud"),
     ]
-    issuer: Annotated[Text, allowed("the name that tokens carry as iss")] = ""
+    issuer: Annotated[NonEmptyText, allowed("the name that tokens carry as iss")] = ""
     leeway_seconds: Annotated[float, Meta(ge=0, le=600), allowed("a number from 0 to 600")] = 30.0
     refresh_seconds: Annotated[float, Meta(ge=10, le=86_400), allowed("a number from 10 to 86400")] = 300.0
-    user_claim: Annotated[Text, allowed("the name of a claim")] = "sub"
+    user_claim: Annotated[NonEmptyText, allowed("the name of a claim")] = "sub"
     roles_claim: Annotated[
-        Text | Annotated[tuple[Text, ...], Meta(min_length=1)],
+        NonEmptyText | Annotated[tuple[NonEmptyText, ...], Meta(min_length=1)],
         allowed("the name of a claim, or a list of names that leads to one inside others"),
     ] = "roles"
     header: Annotated[bool, allowed("true or false")] = False

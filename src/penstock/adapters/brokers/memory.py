@@ -14,10 +14,10 @@ from penstock.kernel.ports import Value
 from penstock.wire.records.mapping import COMMAND_FIELD, RecordMapping
 from penstock.wire.records.record import BrokerRecord, PoisonRecord
 
-Fields = dict[str, Value]
+FieldValues = dict[str, Value]
 
 # A record that has not been decoded, or the fields of several.
-Kept = BrokerRecord | Fields
+Kept = BrokerRecord | FieldValues
 
 
 class RecordMemory(ABC):
@@ -34,9 +34,9 @@ class RecordMemory(ABC):
     @abstractmethod
     def _kept(self, item: str) -> Iterable[Kept]: ...
 
-    def snapshot(self, item: str) -> tuple[list[Fields], list[PoisonRecord]]:
+    def snapshot(self, item: str) -> tuple[list[FieldValues], list[PoisonRecord]]:
         """The events that make up the item, in order, and what is wrong with records that could not be made events."""
-        events: list[Fields] = []
+        events: list[FieldValues] = []
         bad: list[PoisonRecord] = []
         for kept in self._kept(item):
             try:
@@ -74,7 +74,7 @@ class MergedFields(RecordMemory):
 
     def __init__(self, mapping: RecordMapping, max_items: int) -> None:
         super().__init__(mapping, max_items)
-        self._merged: dict[str, Fields] = {}
+        self._merged: dict[str, FieldValues] = {}
 
     def keep(self, item: str, record: BrokerRecord) -> bool:
         if record.value() is None:

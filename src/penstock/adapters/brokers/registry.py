@@ -38,7 +38,7 @@ MAX_DEPTH = 16
 _HEAD = struct.Struct(">bI")
 
 # What a decoder of one schema is: from the bytes behind the head to what templates look into.
-Reader = Callable[[bytes], object]
+DecodeSchema = Callable[[bytes], object]
 
 
 class RegistryProblem(Exception):
@@ -64,7 +64,7 @@ class SchemaRegistry:
             credentials = base64.b64encode(f"{user}:{password or ''}".encode()).decode()
             self._headers["Authorization"] = f"Basic {credentials}"
         self._context = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
-        self._readers: dict[tuple[str, int], Reader] = {}
+        self._readers: dict[tuple[str, int], DecodeSchema] = {}
         # Schemas that cannot be used: when that was found, and why.
         self._failures: dict[tuple[str, int], tuple[float, str]] = {}
 
@@ -76,7 +76,7 @@ class SchemaRegistry:
     def decode_protobuf(self, data: bytes) -> object:
         return self._decode("protobuf", data, self._protobuf_reader)
 
-    def _decode(self, kind: str, data: bytes, make: Callable[[int], Reader]) -> object:
+    def _decode(self, kind: str, data: bytes, make: Callable[[int], DecodeSchema]) -> object:
         if len(data) < _HEAD.size or data[0] != 0:
             raise PoisonRecord("it does not begin with a zero byte and the number of a schema")
         number: int = _HEAD.unpack_from(data)[1]
@@ -91,7 +91,7 @@ class SchemaRegistry:
             # Decoders raise whatever damaged bytes lead them to: EOFError, IndexError, UnicodeDecodeError, DecodeError.
             raise PoisonRecord(f"it does not fit schema {number}: {type(error).__name__} {error}"[:200]) from None
 
-    def _made(self, kind: str, number: int, make: Callable[[int], Reader]) -> Reader:
+    def _made(self, kind: str, number: int, make: Callable[[int], DecodeSchema]) -> DecodeSchema:
         failed = self._failures.get((kind, number))
         now = time.monotonic()
         if failed is not None and now < failed[0] + RETRY:
@@ -107,7 +107,7 @@ class SchemaRegistry:
 
     # -- Avro -----------------------------------------------------------------------------------------------------
 
-    def _avro_reader(self, number: int) -> Reader:
+    def _avro_reader(self, number: int) -> DecodeSchema:
         import fastavro
 
         found = self._schema(f"/schemas/ids/{number}", "AVRO")
@@ -126,7 +126,7 @@ class SchemaRegistry:
 
     # -- Protobuf -------------------------------------------------------------------------------------------------
 
-    def _protobuf_reader(self, number: int) -> Reader:
+    def _protobuf_reader(self, number: int) -> DecodeSchema:
         from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
         found = self._schema(f"/schemas/ids/{number}?format=serialized", "PROTOBUF")

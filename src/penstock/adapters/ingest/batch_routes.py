@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from penstock.adapters.ingest.adapter import IngestAdapter
 from penstock.adapters.ingest.errors import BatchError, RowsRefused
-from penstock.adapters.ingest.requests import ARROW, PATH, Answer, Problem, admitted, kind_of, read_arrow
+from penstock.adapters.ingest.requests import ARROW, PATH, JsonAnswer, Problem, admitted, kind_of, read_arrow
 from penstock.adapters.ingest.states import STATES
 
 if TYPE_CHECKING:
@@ -58,24 +58,24 @@ def batch_routes() -> APIRouter:
     """Built once in a process, because FastAPI is slow to build routes: it makes a model of the parameters of each."""
     router = APIRouter()
 
-    @router.get(ADAPTER, summary="What may be published, and whether batches are accepted", response_class=Answer)
-    async def about(adapter_set: str, adapter: str, request: Request) -> Answer:
+    @router.get(ADAPTER, summary="What may be published, and whether batches are accepted", response_class=JsonAnswer)
+    async def about(adapter_set: str, adapter: str, request: Request) -> JsonAnswer:
         async def work() -> dict[str, object]:
             found = admitted(adapter_set, adapter, request)
             return {"items": found.modes, "durable": found.batches is not None}
 
         return await _answer(work)
 
-    @router.get(QUERY, summary="The last batch of a query that was committed", response_class=Answer)
-    async def last_batch(adapter_set: str, adapter: str, query: str, request: Request) -> Answer:
+    @router.get(QUERY, summary="The last batch of a query that was committed", response_class=JsonAnswer)
+    async def last_batch(adapter_set: str, adapter: str, query: str, request: Request) -> JsonAnswer:
         async def work() -> dict[str, object]:
             _, batches = _durable(adapter_set, adapter, request)
             return {"batch": batches.queries.get(_name("query", query))}
 
         return await _answer(work)
 
-    @router.put(BATCH, summary="Publish a batch, once", response_class=Answer, responses=REFUSALS)
-    async def put_batch(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
+    @router.put(BATCH, summary="Publish a batch, once", response_class=JsonAnswer, responses=REFUSALS)
+    async def put_batch(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> JsonAnswer:
         async def work() -> dict[str, object]:
             found, batches = _durable(adapter_set, adapter, request)
             kind_of(request, ARROW)
@@ -88,10 +88,12 @@ def batch_routes() -> APIRouter:
     @router.put(
         BATCH + "/stages/{stage}",
         summary="Keep rows for the commit of a batch",
-        response_class=Answer,
+        response_class=JsonAnswer,
         responses=REFUSALS,
     )
-    async def put_stage(adapter_set: str, adapter: str, query: str, batch: str, stage: str, request: Request) -> Answer:
+    async def put_stage(
+        adapter_set: str, adapter: str, query: str, batch: str, stage: str, request: Request
+    ) -> JsonAnswer:
         async def work() -> dict[str, object]:
             found, batches = _durable(adapter_set, adapter, request)
             kind_of(request, ARROW)
@@ -103,9 +105,9 @@ def batch_routes() -> APIRouter:
         return await _answer(work)
 
     @router.post(
-        BATCH + "/commit", summary="Publish the stages of a batch, once", response_class=Answer, responses=REFUSALS
+        BATCH + "/commit", summary="Publish the stages of a batch, once", response_class=JsonAnswer, responses=REFUSALS
     )
-    async def commit(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
+    async def commit(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> JsonAnswer:
         async def work() -> dict[str, object]:
             _, batches = _durable(adapter_set, adapter, request)
             name, number, mode = _name("query", query), _number(batch), _mode(request)
@@ -113,8 +115,8 @@ def batch_routes() -> APIRouter:
 
         return await _answer(work)
 
-    @router.delete(BATCH, summary="Forget the stages of a batch", response_class=Answer, responses=REFUSALS)
-    async def drop(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
+    @router.delete(BATCH, summary="Forget the stages of a batch", response_class=JsonAnswer, responses=REFUSALS)
+    async def drop(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> JsonAnswer:
         async def work() -> dict[str, object]:
             _, batches = _durable(adapter_set, adapter, request)
             batches.drop(_name("query", query), _number(batch))
@@ -125,23 +127,23 @@ def batch_routes() -> APIRouter:
     return router
 
 
-async def _answer(work: Callable[[], Awaitable[dict[str, object]]]) -> Answer:
+async def _answer(work: Callable[[], Awaitable[dict[str, object]]]) -> JsonAnswer:
     """The answer to a request, with the status that says what to do about an error."""
     try:
-        return Answer(await work())
+        return JsonAnswer(await work())
     except RowsRefused as refused:
-        return Answer({"errors": refused.errors}, 422)
+        return JsonAnswer({"errors": refused.errors}, 422)
     except Problem as problem:
         return _turned_down(problem)
     except ClientDisconnect:
         # The client is gone.
-        return Answer({}, 400)
+        return JsonAnswer({}, 400)
     except BatchError as error:
         return _turned_down(Problem(error.status, str(error)))
 
 
-def _turned_down(problem: Problem) -> Answer:
-    return Answer({"errors": [{"error": str(problem)}]}, problem.status, problem.headers)
+def _turned_down(problem: Problem) -> JsonAnswer:
+    return JsonAnswer({"errors": [{"error": str(problem)}]}, problem.status, problem.headers)
 
 
 def _durable(adapter_set: str, adapter: str, request: Request) -> tuple[IngestAdapter, Batches]:

@@ -49,10 +49,10 @@ TURN = 1_000
 # checkpoint of a pipeline is a new query.
 MAX_QUERIES = 10_000
 
-Result = TypeVar("Result")
+R = TypeVar("R")
 
 # Rows of a batch, in order, with the names of their stages.
-Source = AsyncIterator[tuple[str | None, Sequence["pyarrow.RecordBatch"]]]
+BatchRows = AsyncIterator[tuple[str | None, Sequence["pyarrow.RecordBatch"]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Batches:
         async with self._lock:
             pass
 
-    async def _staged(self, query: str, batch: int, names: Sequence[str]) -> Source:
+    async def _staged(self, query: str, batch: int, names: Sequence[str]) -> BatchRows:
         for name in names:
             yield name, await self.stages.rows(query, batch, name)
 
@@ -192,7 +192,7 @@ class Batches:
             self.stages.drop_until(query, batch)
             return outcome
 
-    async def _carry_out(self, query: str, batch: int, mode: str, source: Source) -> BatchOutcome:
+    async def _carry_out(self, query: str, batch: int, mode: str, source: BatchRows) -> BatchOutcome:
         draft = Draft(mode, self._known, self._fresh)
         columns = Columns()
         spool: EventSpool | None = None
@@ -290,11 +290,11 @@ def remember(queries: dict[str, int], query: str, batch: int) -> None:
         del queries[next(iter(queries))]
 
 
-async def _given(rows: Sequence[pyarrow.RecordBatch]) -> Source:
+async def _given(rows: Sequence[pyarrow.RecordBatch]) -> BatchRows:
     yield None, rows
 
 
-async def _parts(draft: Draft, source: Source) -> AsyncIterator[pyarrow.RecordBatch]:
+async def _parts(draft: Draft, source: BatchRows) -> AsyncIterator[pyarrow.RecordBatch]:
     """The rows of a batch, a turn at a time; the draft is told where a stage begins."""
     async for name, batches in source:
         if name is not None:
@@ -304,6 +304,6 @@ async def _parts(draft: Draft, source: Source) -> AsyncIterator[pyarrow.RecordBa
                 yield batch.slice(start, TURN)
 
 
-async def _finished(work: Coroutine[Any, Any, Result]) -> Result:
+async def _finished(work: Coroutine[Any, Any, R]) -> R:
     """Done to its end, also if the client goes away: what the journal has must be published."""
     return await asyncio.shield(asyncio.ensure_future(work))

@@ -21,8 +21,8 @@ from penstock.adapters.ingest.lines import BadLine, Splitter, read
 from penstock.adapters.ingest.requests import (
     ARROW,
     PATH,
-    Answer,
     Finder,
+    JsonAnswer,
     Problem,
     admitted,
     kind_of,
@@ -58,9 +58,9 @@ def event_routes() -> APIRouter:
     router = APIRouter()
 
     @router.post(
-        PATH + "/{adapter_set}/{adapter}", summary="Publish JSON lines or an Arrow stream", response_class=Answer
+        PATH + "/{adapter_set}/{adapter}", summary="Publish JSON lines or an Arrow stream", response_class=JsonAnswer
     )
-    async def ingest(adapter_set: str, adapter: str, request: Request) -> Answer:
+    async def ingest(adapter_set: str, adapter: str, request: Request) -> JsonAnswer:
         try:
             found = admitted(adapter_set, adapter, request)
             kind = kind_of(request, ARROW, *JSON_LINES)
@@ -83,13 +83,15 @@ def event_routes() -> APIRouter:
         if intake.refused and status == 200:
             status = 422
         answer = {"accepted": intake.accepted, "refused": intake.refused, "errors": intake.errors}
-        return Answer(answer, status, headers)
+        return JsonAnswer(answer, status, headers)
 
     return router
 
 
-def _problem(problem: Problem) -> Answer:
-    return Answer({"accepted": 0, "refused": 0, "errors": [{"error": str(problem)}]}, problem.status, problem.headers)
+def _problem(problem: Problem) -> JsonAnswer:
+    return JsonAnswer(
+        {"accepted": 0, "refused": 0, "errors": [{"error": str(problem)}]}, problem.status, problem.headers
+    )
 
 
 # -- the journal --------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ RETRY_AFTER = "1"
 SMALLER_BODY = "send fewer rows per request, or raise max_body_bytes of the adapter"
 
 
-class Answer(JSONResponse):
+class JsonAnswer(JSONResponse):
     """JSON with a line end, for people who read it in a terminal."""
 
     def render(self, content: object) -> bytes:

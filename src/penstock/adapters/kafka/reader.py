@@ -43,7 +43,7 @@ RECHECK = 2.0
 # A group is a must for librdkafka; where there is none, nothing is stored under this name.
 NO_GROUP = "penstock"
 
-Place = tuple[str, int]
+Partition = tuple[str, int]
 
 assert TIMESTAMP_NOT_AVAILABLE == 0, "what brokers/record.py says of the kind of a timestamp"
 
@@ -62,9 +62,9 @@ class KafkaReader:
         self._thread: Thread | None = None
         self._closing = Event()
         # The next offset that is new, for each partition that is read without a group.
-        self._next: dict[Place, int] = {}
+        self._next: dict[Partition, int] = {}
         # Partitions of which not all is read that was there at the start.
-        self._behind: set[Place] = set()
+        self._behind: set[Partition] = set()
         self.caught_up = Event()
         # Why nothing can be read at present.
         self.trouble: str | None = None
@@ -141,7 +141,7 @@ class KafkaReader:
             for wanted in self._settings.topics
         )
 
-    def _assign(self, places: Sequence[Place]) -> None:
+    def _assign(self, places: Sequence[Partition]) -> None:
         """At the start: from where the configuration says."""
         assert self._consumer is not None
         start = self._settings.start
@@ -204,7 +204,7 @@ class KafkaReader:
 
     def _handle(self, records: Sequence[Message]) -> None:
         good: list[Message] = []
-        ends: list[Place] = []
+        ends: list[Partition] = []
         for record in records:
             error = record.error()
             if error is None:
@@ -246,7 +246,7 @@ class KafkaReader:
             # The partition belongs to another member of the group by now, which reads the same records again.
             log.info("offsets not stored", reason=_words(error))
 
-    def _reached_end(self, place: Place) -> None:
+    def _reached_end(self, place: Partition) -> None:
         self._behind.discard(place)
         if not self._behind:
             self.caught_up.set()
@@ -292,5 +292,5 @@ def _words(error: object) -> str:
     return kafka_words(error) if isinstance(error, KafkaError) else str(error)
 
 
-def _shown(places: set[Place]) -> str:
+def _shown(places: set[Partition]) -> str:
     return ", ".join(f"{topic}/{number}" for topic, number in sorted(places))

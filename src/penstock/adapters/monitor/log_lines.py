@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from penstock.log import Line
+from penstock.log import LogLine
 
 if TYPE_CHECKING:
     from penstock.adapters.api import DataAdapter
@@ -43,7 +43,7 @@ class LogLines:
         """None for what is not an item."""
         return overview.each_log_line(cls(adapter, item).tell) if item in LEVELS else None
 
-    def tell(self, line: Line) -> None:
+    def tell(self, line: LogLine) -> None:
         """One line at a time."""
         if self._levels is not None and line.level not in self._levels:
             return
@@ -56,11 +56,11 @@ class LogLines:
         if self._lines <= MAX_LINES:
             self._publish(line, line.message)
 
-    def _tell_left_out(self, line: Line, count: int) -> None:
+    def _tell_left_out(self, line: LogLine, count: int) -> None:
         if count > 0:
             self._publish(line, f"{count:,} lines are left out here, because they came too fast; the log has them")
 
-    def _publish(self, line: Line, message: str) -> None:
+    def _publish(self, line: LogLine, message: str) -> None:
         self._counter += 1
         address = line.fields.get("address")
         client = None if address is None else str(address)

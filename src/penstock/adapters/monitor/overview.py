@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
-from penstock.log import Line
+from penstock.log import LogLine
 
 # Fields and their values; None where nothing is known.
 Row: TypeAlias = dict[str, str | None]
@@ -39,7 +39,7 @@ class Overview(Protocol):
     def each_point(self, told: Callable[[Row], None]) -> Stop:
         """Be told of every sample that `history` gets."""
 
-    def each_log_line(self, told: Callable[[Line], None]) -> Stop:
+    def each_log_line(self, told: Callable[[LogLine], None]) -> Stop:
         """Be told of every line of the log, from another thread."""
 
     def identification(self) -> Row: ...

@@ -15,10 +15,10 @@ from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import Grant, ItemGrant, Value, Wish
 from penstock.push.records import (
-    Change,
     Device,
     DropDevice,
     DropSubscription,
+    PushChange,
     PushSubscription,
     SaveDevice,
     SaveSubscription,
@@ -120,7 +120,7 @@ class PushAdapter(InsideAdapter):
         for key in self._lists.pop(item, ()):
             del self._listed[key]
 
-    def tell(self, changes: Iterable[Change]) -> None:
+    def tell(self, changes: Iterable[PushChange]) -> None:
         """Publish what has changed; after it has been applied."""
         if not self._items:
             return

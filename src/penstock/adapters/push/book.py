@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from penstock.push.records import Change, Device, PushSubscription
+from penstock.push.records import Device, PushChange, PushSubscription
 
 
 class PushBook(Protocol):
@@ -23,7 +23,7 @@ class PushBook(Protocol):
     def public_key(self, site: str) -> str | None:
         """Of a site for Web Push, as pages need it; None if there is no such site, or it has none."""
 
-    def listen(self, tell: Callable[[Sequence[Change]], None], read_keys: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, tell: Callable[[Sequence[PushChange]], None], read_keys: Callable[[], None]) -> Callable[[], None]:
         """Have one called with changes that have been made from now on, the other when keys may be others; returns
         what ends that.
         """

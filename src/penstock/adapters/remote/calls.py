@@ -36,8 +36,8 @@ class Unanswered:
     why: Why
 
 
-Outcome = Reply | Unanswered
-Done = Callable[[Outcome], None]
+CallOutcome = Reply | Unanswered
+TakeOutcome = Callable[[CallOutcome], None]
 
 
 class Calls:
@@ -48,7 +48,7 @@ class Calls:
         self._deaf = deaf
         self._loop = asyncio.get_running_loop()
         self._count = 0
-        self._waiting: dict[str, tuple[str, Done]] = {}
+        self._waiting: dict[str, tuple[str, TakeOutcome]] = {}
         # All have the same time, so that the first to be asked is the first to be late.
         self._deadlines: deque[tuple[float, str]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -57,7 +57,7 @@ class Calls:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, request: Request, done: Done) -> str:
+    def add(self, request: Request, done: TakeOutcome) -> str:
         """An identifier for the request, which is about to be sent. Nothing in it needs an escape."""
         self._count += 1
         identifier = f"1{self._count:08x}"

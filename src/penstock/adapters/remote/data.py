@@ -15,7 +15,7 @@ from penstock.adapters.remote.link import Linked, RemoteLink
 from penstock.adapters.remote.settings import ConnectionParameters, millis, optional_text, port, read_settings
 from penstock.adapters.remote.status import StatusItem
 from penstock.kernel.feed import Feed
-from penstock.wire.ari.notifications import ClearSnapshot, DeclareDifferences, EndOfSnapshot, Update
+from penstock.wire.ari.notifications import AriEndOfSnapshot, AriUpdate, ClearSnapshot, DeclareDifferences
 from penstock.wire.ari.packets import AriStream, Packet
 from penstock.wire.ari.replies import Reply
 from penstock.wire.ari.requests import InitData, Pairs, Request
@@ -94,11 +94,11 @@ class RemoteDataAdapter(Linked, InsideAdapter):
         if self._status is not None:
             self._status.set(connected=False)
 
-    def updated(self, updates: Sequence[Update]) -> None:
+    def updated(self, updates: Sequence[AriUpdate]) -> None:
         self._items.updated(updates)
 
     def notified(self, packet: Packet) -> None:
-        if isinstance(packet, EndOfSnapshot | ClearSnapshot | DeclareDifferences):
+        if isinstance(packet, AriEndOfSnapshot | ClearSnapshot | DeclareDifferences):
             self._items.notified(packet)
 
     def answered_late(self, reply: Reply) -> None:

@@ -21,15 +21,15 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import cast
 
-from penstock.adapters.remote.calls import Outcome, Unanswered, Why
+from penstock.adapters.remote.calls import CallOutcome, Unanswered, Why
 from penstock.adapters.remote.link import Phase, RemoteLink
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Item, Mode
 from penstock.kernel.ports import CheckedEvent
 from penstock.log import get
-from penstock.wire.ari.notifications import ClearSnapshot, DeclareDifferences, EndOfSnapshot, Update
+from penstock.wire.ari.notifications import AriEndOfSnapshot, AriUpdate, ClearSnapshot, DeclareDifferences
 from penstock.wire.ari.replies import Done, ExceptionKind, Failed, Reply
-from penstock.wire.ari.requests import Subscribe, Unsubscribe
+from penstock.wire.ari.requests import SubscribeItem, UnsubscribeItem
 from penstock.wire.ari.values import JSON_PATCH, TEXT_DIFFERENCE
 
 log = get(__name__)
@@ -89,8 +89,6 @@ class RemoteItems:
     """All of them."""
 
     def __init__(self, link: RemoteLink, feed: Feed, repair_seconds: float, retry_seconds: float) -> None:
-        # Notifications dropped because nobody wants the item any more.
-        self.late_notifications = 0
         self._link = link
         self._feed = feed
         self._repair_seconds = repair_seconds
@@ -153,13 +151,13 @@ class RemoteItems:
         entry.events = []
         served = entry.item
         entry.identifier = self._link.ask(
-            Subscribe(entry.name), lambda outcome: self._subscribed(entry, served, outcome)
+            SubscribeItem(entry.name), lambda outcome: self._subscribed(entry, served, outcome)
         )
         self._by_identifier[entry.identifier] = entry
         if repair:
             entry.timer = self._loop.call_later(self._repair_seconds, self._repair, entry, False)
 
-    def _subscribed(self, entry: RemoteItem, item: Item | None, outcome: Outcome) -> None:
+    def _subscribed(self, entry: RemoteItem, item: Item | None, outcome: CallOutcome) -> None:
         if isinstance(outcome, Unanswered) and outcome.why is Why.LOST:
             return
         if isinstance(outcome, Done):
@@ -178,7 +176,7 @@ class RemoteItems:
         else:
             self._fail(entry, outcome)
 
-    def _fail(self, entry: RemoteItem, outcome: Outcome) -> None:
+    def _fail(self, entry: RemoteItem, outcome: CallOutcome) -> None:
         entry.state = RemoteItemState.FAILED
         reason = outcome.message if isinstance(outcome, Failed) else _why(outcome)
         log.warning(
@@ -199,9 +197,9 @@ class RemoteItems:
     def _unsubscribe(self, entry: RemoteItem) -> None:
         entry.state = RemoteItemState.UNSUBSCRIBING
         self._forget_identifier(entry)
-        self._link.ask(Unsubscribe(entry.name), lambda outcome: self._unsubscribed(entry, outcome))
+        self._link.ask(UnsubscribeItem(entry.name), lambda outcome: self._unsubscribed(entry, outcome))
 
-    def _unsubscribed(self, entry: RemoteItem, outcome: Outcome) -> None:
+    def _unsubscribed(self, entry: RemoteItem, outcome: CallOutcome) -> None:
         if isinstance(outcome, Unanswered) and outcome.why is Why.LOST:
             return
         if entry.item is None:
@@ -211,7 +209,7 @@ class RemoteItems:
 
     def answered_late(self, reply: Reply) -> None:
         """A SUB that was given up has been done after all: undo it there, then do it properly."""
-        if not isinstance(reply, Done) or reply.method != Subscribe.method:
+        if not isinstance(reply, Done) or reply.method != SubscribeItem.method:
             return
         entry = self._given_up.pop(reply.request, None)
         if entry is not None and entry.state is RemoteItemState.FAILED and entry.identifier == reply.request:
@@ -228,7 +226,7 @@ class RemoteItems:
 
     # -- notifications --------------------------------------------------------------------------------------------
 
-    def updated(self, updates: Sequence[Update]) -> None:
+    def updated(self, updates: Sequence[AriUpdate]) -> None:
         """The hot path: one check of the identifier for each, and all are passed on together."""
         entries = self._by_identifier
         batch: list[tuple[Item, CheckedEvent, bool]] = []
@@ -236,9 +234,8 @@ class RemoteItems:
         checked = cast(Sequence[tuple[int, str, str, bool, CheckedEvent]], updates)
         for _, _, identifier, snapshot, event in checked:
             entry = entries.get(identifier)
-            if entry is None:
-                self.late_notifications += 1
-            elif entry.flows or self._starts_to_flow(entry, snapshot, event):
+            # None: it comes late, nobody wants the item any more.
+            if entry is not None and (entry.flows or self._starts_to_flow(entry, snapshot, event)):
                 item = entry.served
                 assert item is not None
                 batch.append((item, event, snapshot))
@@ -264,10 +261,9 @@ class RemoteItems:
         entry.served = entry.item
         entry.flows = True
 
-    def notified(self, packet: EndOfSnapshot | ClearSnapshot | DeclareDifferences) -> None:
+    def notified(self, packet: AriEndOfSnapshot | ClearSnapshot | DeclareDifferences) -> None:
         entry = self._by_identifier.get(packet.subscription)
         if entry is None or entry.item is None:
-            self.late_notifications += 1
             return
         serial = entry.item.serial
         if isinstance(packet, DeclareDifferences):
@@ -279,7 +275,7 @@ class RemoteItems:
             entry.sends_snapshots = True
         else:
             self._touch(entry)
-            if isinstance(packet, EndOfSnapshot):
+            if isinstance(packet, AriEndOfSnapshot):
                 self._feed.end_of_snapshot(entry.name, serial)
             else:
                 self._feed.clear_snapshot(entry.name, serial)
@@ -294,5 +290,5 @@ class RemoteItems:
             self._feed.repair(entry.item, events, complete=ended and entry.sends_snapshots)
 
 
-def _why(outcome: Outcome) -> str:
+def _why(outcome: CallOutcome) -> str:
     return outcome.why.value if isinstance(outcome, Unanswered) else "its answer belongs to another request"

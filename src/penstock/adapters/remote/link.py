@@ -19,14 +19,14 @@ from functools import partial
 from typing import Protocol
 
 from penstock.adapters.api import Adapter
-from penstock.adapters.remote.calls import Calls, Done, Outcome, Unanswered, Why
+from penstock.adapters.remote.calls import CallOutcome, Calls, TakeOutcome, Unanswered, Why
 from penstock.adapters.remote.connection import RemoteConnection
 from penstock.adapters.remote.settings import ConnectionSettings
 from penstock.certificates import Certificate
 from penstock.log import get
 from penstock.transport.listener import Listener
 from penstock.wire.ari.errors import BadAriStream, BadPacket
-from penstock.wire.ari.notifications import AdapterFailure, Update
+from penstock.wire.ari.notifications import AdapterFailure, AriUpdate
 from penstock.wire.ari.packets import AriKeepAlive, AriStream, Credentials, Packet, parse_packet
 from penstock.wire.ari.replies import Failed, Initialised, Reply
 from penstock.wire.ari.requests import Pairs, Request, encode_request
@@ -66,7 +66,7 @@ class Owner(Protocol):
     def ready(self) -> None: ...
     def lost(self) -> None: ...
 
-    def updated(self, updates: Sequence[Update]) -> None:
+    def updated(self, updates: Sequence[AriUpdate]) -> None:
         """Hot path: those that came in one go."""
 
     def notified(self, packet: Packet) -> None:
@@ -84,11 +84,6 @@ class RemoteLink:
     ) -> None:
         self.phase = Phase.WAITING
         self.version: Version | None = None
-        # For those who watch over the server.
-        self.connections_refused = 0
-        self.times_lost = 0
-        self.late_replies = 0
-        self.bad_lines = 0
         self._settings = settings
         self._wanted_ports = ports
         self._owner = owner
@@ -181,7 +176,7 @@ class RemoteLink:
     def received(self, connection: RemoteConnection, lines: Sequence[str]) -> None:
         """Lines, in order; updates are handed on together."""
         stream = connection.stream
-        updates: list[Update] = []
+        updates: list[AriUpdate] = []
         for line in lines:
             try:
                 packet = parse_packet(line, stream, self.version if connection.taken else None)
@@ -189,7 +184,7 @@ class RemoteLink:
                 self._flush(updates)
                 self._complain(connection, bad)
             else:
-                if type(packet) is Update:
+                if type(packet) is AriUpdate:
                     updates.append(packet)
                     continue
                 self._flush(updates)
@@ -198,7 +193,7 @@ class RemoteLink:
                 return
         self._flush(updates)
 
-    def _flush(self, updates: list[Update]) -> None:
+    def _flush(self, updates: list[AriUpdate]) -> None:
         if updates:
             self._owner.updated(updates)
             updates.clear()
@@ -212,7 +207,6 @@ class RemoteLink:
             self._refuse(connection, "its first line is not its credentials")
         elif isinstance(packet, Reply):
             if not self._calls.answer(packet):
-                self.late_replies += 1
                 log.debug("late or repeated answer", method=packet.method, peer=connection.peer, **self._names)
                 self._owner.answered_late(packet)
         elif isinstance(packet, AdapterFailure):
@@ -267,7 +261,6 @@ class RemoteLink:
             connection.within(GRACE_SECONDS, partial(self._refuse, connection, reason))
 
     def _log_refusal(self, connection: RemoteConnection, reason: str) -> None:
-        self.connections_refused += 1
         log.warning("remote adapter refused", peer=connection.peer, reason=reason, **self._names)
 
     def _drop(self, connection: RemoteConnection, reason: str | None = None) -> None:
@@ -289,7 +282,7 @@ class RemoteLink:
         request = self._owner.initialisation(tuple(common))
         self._send(encode_request(self._calls.add(request, self._initialised), request, NEWEST))
 
-    def _initialised(self, outcome: Outcome) -> None:
+    def _initialised(self, outcome: CallOutcome) -> None:
         if isinstance(outcome, Initialised):
             self.version = outcome.version
             self.phase = Phase.READY
@@ -320,7 +313,7 @@ class RemoteLink:
         else:
             self._watch = self._loop.call_later(limit - silence, self._watch_over)
 
-    def ask(self, request: Request, done: Done) -> str:
+    def ask(self, request: Request, done: TakeOutcome) -> str:
         """Send a request, `done` is called with its outcome; the identifier. Only when READY."""
         assert self.version is not None
         identifier = self._calls.add(request, done)
@@ -347,7 +340,6 @@ class RemoteLink:
             connection.close(reason if knows_close and stream is self._requests else None)
         self._calls.lose()
         if phase is Phase.READY:
-            self.times_lost += 1
             log.warning("remote adapter lost", reason=reason, **self._names)
             self._owner.lost()
 
@@ -360,7 +352,6 @@ class RemoteLink:
         if not connection.taken:
             self._refuse(connection, f"it has sent an invalid line: {bad}")
             return
-        self.bad_lines += 1
         now = self._loop.time()
         if now - self._bad_since > BAD_LINES_SECONDS:
             self._bad_since, self._bad_count = now, 0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TypeVar, Unpack
 
 from penstock.adapters.api import MetadataAdapter
-from penstock.adapters.remote.calls import Outcome, Unanswered, Why
+from penstock.adapters.remote.calls import CallOutcome, Unanswered, Why
 from penstock.adapters.remote.link import Linked, RemoteLink
 from penstock.adapters.remote.refusals import refusal
 from penstock.adapters.remote.settings import ConnectionParameters, ParameterError, read_settings
@@ -33,7 +33,7 @@ from penstock.kernel.ports import (
 )
 from penstock.log import get
 from penstock.wire.ari import requests
-from penstock.wire.ari.notifications import Update
+from penstock.wire.ari.notifications import AriUpdate
 from penstock.wire.ari.packets import AriStream, ForceSessionEnd, ForceUnsubscription, Packet
 from penstock.wire.ari.replies import (
     AriNames,
@@ -242,15 +242,15 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
     async def _answer(self, request: requests.Request, kind: type[R]) -> R:
         return self._expect(await self._ask(request), kind)
 
-    def _expect(self, outcome: Outcome, kind: type[R]) -> R:
+    def _expect(self, outcome: CallOutcome, kind: type[R]) -> R:
         if isinstance(outcome, kind):
             return outcome
         raise refusal(outcome, self.adapter_set)
 
-    async def _ask(self, request: requests.Request) -> Outcome:
+    async def _ask(self, request: requests.Request) -> CallOutcome:
         if not self.connected:
             return Unanswered(request.method, Why.ABSENT)
-        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[CallOutcome] = asyncio.get_running_loop().create_future()
         self.link.ask(request, lambda outcome: None if answer.done() else answer.set_result(outcome))
         return await answer
 
@@ -284,7 +284,7 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
     def lost(self) -> None:
         pass
 
-    def updated(self, updates: Sequence[Update]) -> None:
+    def updated(self, updates: Sequence[AriUpdate]) -> None:
         raise AssertionError("no updates come on the connection of a metadata adapter")
 
     def answered_late(self, reply: Reply) -> None:
@@ -310,7 +310,7 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
                 self.link.tell(requests.unsubscribed(packet.request, done))
 
 
-def _ignore(outcome: Outcome) -> None:
+def _ignore(outcome: CallOutcome) -> None:
     pass
 
 

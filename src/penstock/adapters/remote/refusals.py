@@ -6,7 +6,7 @@ The adapter's own text is for the log; a client sees it only where the adapter h
 from __future__ import annotations
 
 from penstock.adapters.authority import MESSAGE_ERROR
-from penstock.adapters.remote.calls import Outcome, Unanswered, Why
+from penstock.adapters.remote.calls import CallOutcome, Unanswered, Why
 from penstock.kernel.errors import Reason, Refusal
 from penstock.log import get
 from penstock.wire.ari.replies import ExceptionKind, Failed
@@ -41,7 +41,7 @@ _CREDITS = {
 _RETRIED = ("NUS", "NNS")
 
 
-def refusal(outcome: Outcome, adapter_set: str) -> Refusal:
+def refusal(outcome: CallOutcome, adapter_set: str) -> Refusal:
     """The Refusal for an outcome that is not the answer hoped for; it is logged here."""
     method = outcome.method
     if isinstance(outcome, Failed):

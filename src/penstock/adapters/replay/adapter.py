@@ -19,7 +19,7 @@ from penstock.adapters.replay.rows import (
     TIME_UNITS,
     BadReplayRow,
     MissingColumn,
-    Row,
+    ReplayRow,
     as_seconds,
     as_text,
     read,
@@ -123,13 +123,13 @@ class ReplayAdapter(DataAdapter):
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def _open(self) -> Iterator[Row | BadReplayRow]:
+    def _open(self) -> Iterator[ReplayRow | BadReplayRow]:
         needed = _NAME.findall(self._template)
         if self._time_column is not None:
             needed.append(self._time_column)
         return read(self._path, self._format, self._delimiter, [*needed, *(self._fields or [])])
 
-    def _first(self, rows: Iterator[Row | BadReplayRow]) -> list[Row | BadReplayRow]:
+    def _first(self, rows: Iterator[ReplayRow | BadReplayRow]) -> list[ReplayRow | BadReplayRow]:
         """The first rows: what is wrong with the file as a whole shows here, before the server opens."""
         try:
             return list(islice(rows, CHUNK_ROWS))
@@ -140,7 +140,7 @@ class ReplayAdapter(DataAdapter):
 
     # -- publishing -----------------------------------------------------------------------------------------------
 
-    async def _run(self, rows: Iterator[Row | BadReplayRow], chunk: list[Row | BadReplayRow]) -> None:
+    async def _run(self, rows: Iterator[ReplayRow | BadReplayRow], chunk: list[ReplayRow | BadReplayRow]) -> None:
         try:
             while True:
                 published = self.published
@@ -156,7 +156,7 @@ class ReplayAdapter(DataAdapter):
             log.exception("replay has failed", file=str(self._path), rows=self.published, skipped=self.bad_rows)
             self.fail(f"{self._path}: {error}")
 
-    async def _play(self, rows: Iterator[Row | BadReplayRow], chunk: list[Row | BadReplayRow]) -> None:
+    async def _play(self, rows: Iterator[ReplayRow | BadReplayRow], chunk: list[ReplayRow | BadReplayRow]) -> None:
         """The whole file, once; `chunk` is what has been read of it already."""
         self._pace.begin(self.clock())
         while chunk := chunk or await asyncio.to_thread(lambda: list(islice(rows, CHUNK_ROWS))):
@@ -173,7 +173,7 @@ class ReplayAdapter(DataAdapter):
             # A row that is due need not wait for the file, but everybody else may be waiting for this loop.
             await self.sleep(0)
 
-    def _prepared(self, row: Row | BadReplayRow) -> tuple[str, float | None, dict[str, Value]] | None:
+    def _prepared(self, row: ReplayRow | BadReplayRow) -> tuple[str, float | None, dict[str, Value]] | None:
         if isinstance(row, BadReplayRow):
             self._complain(row.line, row.reason)
             return None

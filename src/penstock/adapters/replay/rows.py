@@ -34,7 +34,7 @@ FIRST_MICROS = 100_000_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReplayRow:
     """What a row holds, by column."""
 
     line: int
@@ -53,7 +53,7 @@ class MissingColumn(Exception):
     """The file does not have a column that it should have."""
 
 
-def read(path: Path, format: str, delimiter: str, needed: Sequence[str]) -> Iterator[Row | BadReplayRow]:
+def read(path: Path, format: str, delimiter: str, needed: Sequence[str]) -> Iterator[ReplayRow | BadReplayRow]:
     """The rows in their order. Raises OSError, or MissingColumn, before the first one."""
     if format == "csv":
         return _csv_rows(path, delimiter, needed)
@@ -98,7 +98,7 @@ class FileLines:
 TOO_LONG = f"longer than {MAX_LINE_BYTES} bytes"
 
 
-def _csv_rows(path: Path, delimiter: str, needed: Sequence[str]) -> Iterator[Row | BadReplayRow]:
+def _csv_rows(path: Path, delimiter: str, needed: Sequence[str]) -> Iterator[ReplayRow | BadReplayRow]:
     with path.open("rb") as file:
         lines = FileLines(file)
         reader = csv.reader(lines.text(), delimiter=delimiter, strict=True)
@@ -122,12 +122,12 @@ def _csv_rows(path: Path, delimiter: str, needed: Sequence[str]) -> Iterator[Row
                 yield _csv_row(lines.number, header, cells)
 
 
-def _csv_row(line: int, header: list[str], cells: list[str]) -> Row | BadReplayRow:
+def _csv_row(line: int, header: list[str], cells: list[str]) -> ReplayRow | BadReplayRow:
     if len(cells) != len(header):
         return BadReplayRow(line, f"{len(cells)} cells; the header has {len(header)}")
     if not _is_unicode("".join(cells)):
         return BadReplayRow(line, "not UTF-8")
-    return Row(line, dict(zip(header, cells, strict=True)))
+    return ReplayRow(line, dict(zip(header, cells, strict=True)))
 
 
 def _is_unicode(text: str) -> bool:
@@ -140,7 +140,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _json_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadReplayRow]:
+def _json_rows(path: Path, needed: Sequence[str]) -> Iterator[ReplayRow | BadReplayRow]:
     decoder = msgspec.json.Decoder(dict[str, str | int | float | bool | None])
     checked = False
     with path.open("rb") as file:
@@ -161,10 +161,10 @@ def _json_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadReplayRow
                 # There is no header: a column that the first row lacks is most likely misspelt.
                 _require(needed, list(values))
                 checked = True
-            yield Row(lines.number, values)
+            yield ReplayRow(lines.number, values)
 
 
-def _parquet_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadReplayRow]:
+def _parquet_rows(path: Path, needed: Sequence[str]) -> Iterator[ReplayRow | BadReplayRow]:
     if not has_journal():
         raise OSError(f"Parquet files cannot be read, because {lack_of('pyarrow')}")
     import pyarrow  # takes its time to load
@@ -181,7 +181,7 @@ def _parquet_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadReplay
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             for values in batch.to_pylist():
                 line += 1
-                yield Row(line, values)
+                yield ReplayRow(line, values)
 
 
 # -- values -------------------------------------------------------------------------------------------------------

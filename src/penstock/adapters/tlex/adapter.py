@@ -10,6 +10,7 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
 from penstock.adapters.api import DataAdapter
+from penstock.kernel.ports import Event
 from penstock.wire.tlex.payloads import BODY_AT, BODY_HEAD_SIZE, IDENTIFIED_BODY_AT
 
 if TYPE_CHECKING:
@@ -37,9 +38,8 @@ FIGURES = (
     "monitors",
 )
 
-Event = dict[str, str | None]
 # Domain and identifier.
-Place = tuple[str, str]
+ControllerKey = tuple[str, str]
 
 
 class TlexAdapter(DataAdapter):
@@ -50,9 +50,9 @@ class TlexAdapter(DataAdapter):
     def __init__(self) -> None:
         self.board: Board | None = None
         # Items that somebody wants.
-        self._payloads: dict[Place, str] = {}
+        self._payloads: dict[ControllerKey, str] = {}
         # With what was published last.
-        self._controllers: dict[Place, tuple[str, Event]] = {}
+        self._controllers: dict[ControllerKey, tuple[str, Event]] = {}
         # By domain, None for all; with what was published last, by session.
         self._sessions: dict[str | None, tuple[str, dict[str, Event]]] = {}
 
@@ -96,7 +96,7 @@ class TlexAdapter(DataAdapter):
 
     # -- payloads -------------------------------------------------------------------------------------------------
 
-    def wants_payloads(self, place: Place) -> bool:
+    def wants_payloads(self, place: ControllerKey) -> bool:
         return place in self._payloads
 
     def payloads_came(self, batch: PayloadBatch) -> None:

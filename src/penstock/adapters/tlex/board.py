@@ -24,7 +24,7 @@ KEPT = 20
 KEPT_BYTES = 65_536
 
 
-class Kept(NamedTuple):
+class KeptFrame(NamedTuple):
     """A frame with the session that published it, and when it came: milliseconds since 1970."""
 
     frame: bytes
@@ -41,7 +41,7 @@ class Board:
         self.sessions: dict[str, HubSession] = {}
         self._registry: ControllerRegistry | None = None
         self._adapters: list[TlexAdapter] = []
-        self._last: dict[tuple[str, str], deque[Kept]] = {}
+        self._last: dict[tuple[str, str], deque[KeptFrame]] = {}
 
     def introduce(self, adapter: DataAdapter) -> None:
         """A TLEX adapter gets to know the board."""
@@ -60,7 +60,7 @@ class Board:
     def controller(self, domain: str, identifier: str) -> Controller | None:
         return None if self._registry is None else self._registry.find(domain, identifier)
 
-    def last(self, domain: str, identifier: str) -> Sequence[Kept]:
+    def last(self, domain: str, identifier: str) -> Sequence[KeptFrame]:
         """Payloads of a controller and for it, the oldest first."""
         return tuple(self._last.get((domain, identifier), ()))
 
@@ -89,7 +89,7 @@ class Board:
             kept = self._last.get(place)
             if kept is None:
                 kept = self._last[place] = deque(maxlen=KEPT)
-            kept.extend([Kept(frame, publisher, received) for frame in batch.frames[-KEPT:]])
+            kept.extend([KeptFrame(frame, publisher, received) for frame in batch.frames[-KEPT:]])
             while len(kept) > 1 and sum([len(each.frame) for each in kept]) > KEPT_BYTES:
                 kept.popleft()
             for adapter in self._adapters:

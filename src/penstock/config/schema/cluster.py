@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from penstock.config.schema.values import SECRET, OptionalHost, OptionalLine, OptionalPath, about
+from penstock.config.schema.values import SECRET, OptionalHostName, OptionalLine, OptionalPath, about
 
 NatsAddress = Annotated[
     str,
@@ -36,7 +36,7 @@ class ClusterTlsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields
         about("File with the certificate's private key, not encrypted; required if `certificate` is set."),
     ] = ""
     server_name: Annotated[
-        OptionalHost, about("Name that the servers' certificates must have; empty = the host of the address.")
+        OptionalHostName, about("Name that the servers' certificates must have; empty = the host of the address.")
     ] = ""
 
     @property

@@ -11,7 +11,7 @@ from msgspec import Struct
 from penstock.config.schema.values import (
     Address,
     Ciphers,
-    Host,
+    HostName,
     Network,
     OptionalHeaderName,
     OptionalLine,
@@ -103,7 +103,7 @@ class ListenerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """An additional listener beside those of `[stream]` and `[api]`. Its name has letters, digits, `_` and `-`."""
 
     port: Annotated[Port, about("Port to listen on; 0 = any free port.")]
-    host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
+    host: Annotated[HostName, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     serves: Annotated[
         Literal["stream", "api"],
         about("What it serves: the same as the streaming port or as the API port, with the same limits."),

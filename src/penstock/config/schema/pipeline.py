@@ -17,7 +17,7 @@ from penstock.config.schema.values import SECRET, Line, OptionalLine, about
 _PATH = r"[^/\x00-\x1f\x7f]+/[^/\x00-\x1f\x7f]+"
 
 # Which ingest adapter, or which journaled one.
-Adapter = Annotated[
+FullAdapterName = Annotated[
     str,
     Meta(
         pattern=rf"^{_PATH}\Z",
@@ -29,7 +29,7 @@ Adapter = Annotated[
 class TableSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A typed table for SQL: some journaled items. Its schema is the adapter set, unless its name has one."""
 
-    adapter: Annotated[Adapter, about("The adapter whose journaled items it has.")]
+    adapter: Annotated[FullAdapterName, about("The adapter whose journaled items it has.")]
     item: Annotated[Line, about("Its items: a pattern with `*` and `?`; what stands for `{name}` is a column.")] = "*"
     fields: Annotated[
         Mapping[Line, Any],

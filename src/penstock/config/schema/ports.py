@@ -17,13 +17,13 @@ from penstock.config.schema.listeners import (
     ServerName,
     TlsSection,
 )
-from penstock.config.schema.values import LARGEST, Address, HeaderName, Host, Origin, Port, ZeroOrMore, about
+from penstock.config.schema.values import LARGEST, Address, AllowedOrigin, HeaderName, HostName, Port, ZeroOrMore, about
 
 
 class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The streaming port: clients over HTTP and WebSocket, and web pages."""
 
-    host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
+    host: Annotated[HostName, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     port: Annotated[Port, about("Port to listen on; 0 = any free port.")] = 8080
     backlog: Annotated[
         int,
@@ -56,7 +56,7 @@ class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         about("Largest WebSocket frame sent, in bytes; longer data takes several frames."),
     ] = 16_384
     allow_websocket_origins: Annotated[
-        tuple[Origin, ...],
+        tuple[AllowedOrigin, ...],
         about("Origins whose pages may open a WebSocket; others are refused. `*` allows every origin."),
     ] = ("*",)
     paths: Paths = ("/",)
@@ -71,7 +71,7 @@ class CorsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Which pages of other origins may send HTTP requests to the streaming port."""
 
     allow_origins: Annotated[
-        tuple[Origin, ...],
+        tuple[AllowedOrigin, ...],
         about("Origins whose pages may read the answers; `*` allows every origin, an empty list none."),
     ] = ("*",)
     accept_credentials: Annotated[bool, about("Whether those pages may send cookies and other credentials.")] = True
@@ -87,7 +87,7 @@ class ApiCorsSection(CorsSection, frozen=True, kw_only=True, forbid_unknown_fiel
     """Which pages of other origins may use the API port; by default none."""
 
     allow_origins: Annotated[
-        tuple[Origin, ...],
+        tuple[AllowedOrigin, ...],
         about("Origins whose pages may read the answers; `*` allows every origin, but not together with credentials."),
     ] = ()
     accept_credentials: Annotated[
@@ -98,7 +98,7 @@ class ApiCorsSection(CorsSection, frozen=True, kw_only=True, forbid_unknown_fiel
 class ApiSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The API port: health checks, metrics, ingest adapters, REST APIs. `[limits]` applies to its connections, too."""
 
-    host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
+    host: Annotated[HostName, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     port: Annotated[Port, about("Port to listen on; 0 = any free port.")] = 8081
     max_connections: Annotated[
         ZeroOrMore,

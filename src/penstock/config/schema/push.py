@@ -108,7 +108,7 @@ class WebSection(ApplicationSection, frozen=True, kw_only=True, forbid_unknown_f
     ] = ""
 
 
-Application: TypeAlias = AppleSection | GoogleSection | WebSection
+AnyApplicationSection: TypeAlias = AppleSection | GoogleSection | WebSection
 
 # The keys of `PushSection` with an application in each table, by platform.
 PLATFORM_TABLES = ("apple", "google", "web")
@@ -190,10 +190,10 @@ class PushSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     google: Mapping[Line, GoogleSection] = {}
     web: Mapping[Line, WebSection] = {}
 
-    def applications(self) -> Iterator[tuple[str, str, Application]]:
+    def applications(self) -> Iterator[tuple[str, str, AnyApplicationSection]]:
         """All of them: the table of its platform, its name there, its settings."""
         for table in PLATFORM_TABLES:
-            sections: Mapping[str, Application] = getattr(self, table)
+            sections: Mapping[str, AnyApplicationSection] = getattr(self, table)
             for name, section in sections.items():
                 yield table, name, section
 

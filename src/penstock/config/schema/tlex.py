@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 
 from penstock.config.schema.values import (
     LARGEST,
-    Host,
-    OptionalHost,
+    HostName,
+    OptionalHostName,
     OptionalLine,
     OptionalPath,
     Port,
@@ -99,7 +99,7 @@ class TlexSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "With workers and in a cluster the edges have the TCP ports, and the hub has the API."
         ),
     ] = False
-    host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
+    host: Annotated[HostName, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     port: Annotated[Port, about("Port for sessions of security mode `NONE`; 0 = any free port.")] = 8090
     tls_port: Annotated[Port, about("Port for sessions of security mode `TLSv1.2`; 0 = any free port.")] = 8091
     certificate: Annotated[OptionalPath, about("File with the certificate chain, with an RSA key; empty = no TLS.")] = (
@@ -110,7 +110,8 @@ class TlexSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         about("File with the certificate's private key, not encrypted; required if `certificate` is set."),
     ] = ""
     announced_host: Annotated[
-        OptionalHost, about("Host that clients are told to connect to; empty = `host`, or the host of their request.")
+        OptionalHostName,
+        about("Host that clients are told to connect to; empty = `host`, or the host of their request."),
     ] = ""
     announced_port: Annotated[
         Port, about("Port that clients of security mode `NONE` are told to connect to; 0 = the actual port.")

@@ -39,11 +39,11 @@ OptionalPath = Annotated[
     ),
 ]
 NodeId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,32}\Z", extra={"allowed": '1 to 32 letters, digits or "-"'})]
-Host = Annotated[
+HostName = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9._:%-]+\Z", extra={"allowed": "a host name or address, without port"}),
 ]
-OptionalHost = Annotated[
+OptionalHostName = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9._:%-]*\Z", extra={"allowed": "a host name or address, without port, or empty"}),
 ]
@@ -62,7 +62,7 @@ Ciphers = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_:,+!@=. -]*\Z", extra={"allowed": "an OpenSSL cipher list, or empty"})
 ]
 # Browsers send origins in lower case and without a path; anything else here could never match.
-Origin = Annotated[
+AllowedOrigin = Annotated[
     str,
     Meta(
         pattern=r"^(\*|null|[a-z][a-z0-9+.-]*://[a-z0-9._:\[\]-]+)\Z",

@@ -21,7 +21,7 @@ from penstock.doors.ditto.streaming import HistoryStreams, answer_to
 from penstock.log import RequestNumber
 from penstock.wire.ditto import streaming, twin
 from penstock.wire.ditto.acks import Gathering
-from penstock.wire.ditto.control import Control, RenewToken, Signals, StartSending, parse_control
+from penstock.wire.ditto.control import ControlLine, RenewToken, Signals, StartSending, parse_control
 from penstock.wire.ditto.envelope import Envelope, Headers, UnreadableMessage, error_response, parse_envelope
 from penstock.wire.ditto.errors import (
     AUTHENTICATION_FAILED,
@@ -229,7 +229,7 @@ class DittoConversation:
 
         return take
 
-    def _obey(self, control: Control) -> None:
+    def _obey(self, control: ControlLine) -> None:
         if isinstance(control, RenewToken):
             self._work.run(self._service.renew(self._login, control.token), self._renewed)
             return

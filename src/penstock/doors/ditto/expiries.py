@@ -54,9 +54,6 @@ class Expiries:
         self._timer: asyncio.TimerHandle | None = None
         self._repeats: set[asyncio.TimerHandle] = set()
         self._end: Callable[[], None] | None = None
-        # Figures for the monitor.
-        self.expired = 0
-        self.announcements = 0
 
     def start(self) -> None:
         """The policies have been restored."""
@@ -108,8 +105,6 @@ class Expiries:
             log.error("an expired subject could not be deleted; tried again", policy=policy_id, reason=str(result))
             heapq.heappush(self._due, (self._now() + int(PAUSE * _SECOND), policy_id))
             self._sleep()
-        else:
-            self.expired += 1
 
     # -- announcements ---------------------------------------------------------------------------------------------
 
@@ -147,7 +142,6 @@ class Expiries:
         if labels:
             headers["requested-acks"] = list(labels)
             self._repeat_unless_acknowledged(topic, headers, value, acks, attempt)
-        self.announcements += 1
         self._live.announce(Envelope(topic, "/", headers, value), frozenset(value["subjectIds"]))
 
     def _repeat_unless_acknowledged(

@@ -109,7 +109,7 @@ class HeardEvent:
         return seen(told.key.group, told.after, rights)
 
 
-Listener = Callable[[HeardEvent], None]
+EventListener = Callable[[HeardEvent], None]
 
 
 class TwinService:
@@ -405,7 +405,7 @@ class TwinService:
             raise error_of(not_found(key.group, key.id))
 
     def listen(
-        self, login: Login, listener: Listener, namespaces: Collection[str], miss: Callable[[int], None]
+        self, login: Login, listener: EventListener, namespaces: Collection[str], miss: Callable[[int], None]
     ) -> Callable[[], None]:
         """Call back with changes of things and policies, once they are on the disk. Returns a function that ends it.
 

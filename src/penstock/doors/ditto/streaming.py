@@ -17,7 +17,7 @@ from penstock.doors.ditto.service import as_answer
 from penstock.wire.ditto.envelope import Headers, duration_header
 from penstock.wire.ditto.errors import HISTORY_ERRORS, INTERNAL, DittoError, SubscriptionErrors
 from penstock.wire.ditto.search import SearchCommand, SearchSubscribe, Selection
-from penstock.wire.ditto.streaming import Cancel, Command, DemandRequest, Event, SubscribeForPersistedEvents
+from penstock.wire.ditto.streaming import Cancel, DemandRequest, StreamCommand, StreamEvent, SubscribeForPersistedEvents
 from penstock.wire.ditto.subscriptions import HistorySubscription, Subscriptions
 from penstock.wire.ditto.twin import EventItems
 
@@ -56,7 +56,7 @@ class HistoryStreams:
 
     # -- what a client sends ---------------------------------------------------------------------------------------
 
-    def take(self, command: Command | SearchCommand) -> None:
+    def take(self, command: StreamCommand | SearchCommand) -> None:
         """Raises the error to answer with."""
         now = self._clock()
         if isinstance(command, SubscribeForPersistedEvents | SearchSubscribe):
@@ -201,7 +201,7 @@ class HistoryStreams:
         if stream is not None:
             stream.close()
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: StreamEvent) -> None:
         self._say([event.envelope().to_bytes()])
 
 

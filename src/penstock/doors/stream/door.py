@@ -21,9 +21,9 @@ from penstock.doors.stream.http import StreamConnection, is_text6
 from penstock.doors.stream.pages import DOCS_PATH, SITE, ApiPlace, Pages
 from penstock.doors.stream.turns import Turns
 from penstock.log import get
-from penstock.monitor.health import Answer, live
+from penstock.monitor.health import ProbeAnswer, live
 from penstock.transport.arrival import HandedConnection
-from penstock.transport.asgi import Application, Exchange
+from penstock.transport.asgi import AsgiApplication, Exchange
 from penstock.transport.entrance import Entrance, stream_entrances
 from penstock.transport.episode import Episode
 from penstock.transport.neighbours import Neighbours
@@ -61,7 +61,7 @@ class StreamDoor(HttpPort):
         turns: Turns,
         tlcp: TlcpDoor,
         text6: Text6Door,
-        ready: Callable[[], Answer],
+        ready: Callable[[], ProbeAnswer],
         max_connections: int,
         gate: Gate,
         neighbours: Neighbours | None = None,
@@ -84,7 +84,7 @@ class StreamDoor(HttpPort):
         # Files and the dashboard: each may outlive the connection that it is asked for over.
         self._answers: set[asyncio.Task[None]] = set()
         # With the administration that it needs; None where it is not served.
-        self.dashboard: Application | None = None
+        self.dashboard: AsgiApplication | None = None
         # For pages of the demo; None without it.
         self.demo_api: ApiPlace | None = None
         self._trespasses = Episode(log, "page refused", "pages are no longer refused")
@@ -130,7 +130,7 @@ class StreamDoor(HttpPort):
         else:
             await self.tlcp.answer_http(name, response)
 
-    def answer_dashboard(self, connection: StreamConnection, request: HttpRequest, dashboard: Application) -> None:
+    def answer_dashboard(self, connection: StreamConnection, request: HttpRequest, dashboard: AsgiApplication) -> None:
         """Have the dashboard, or the administration behind it, answer a request."""
         exchange = Exchange(connection, request)
         connection.answer_by(exchange)

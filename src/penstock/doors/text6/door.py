@@ -25,6 +25,7 @@ from penstock.wire.text6.codec import Text6Codec
 from penstock.wire.text6.errors import RequestError, protocol_error
 from penstock.wire.text6.requests import (
     BindSession,
+    BoundRequest,
     Constrain,
     CreateSession,
     Destroy,
@@ -32,7 +33,6 @@ from penstock.wire.text6.requests import (
     Reconfigure,
     Request,
     SendMessage,
-    SessionRequest,
     Start,
     StreamOptions,
     Subscribe,
@@ -108,7 +108,7 @@ class Text6Door:
             if isinstance(request, CreateSession):
                 await self._create_session(response, request)
                 return b""
-            assert isinstance(request, SessionRequest)
+            assert isinstance(request, BoundRequest)
             session = self._find(request.session)
             if isinstance(request, BindSession):
                 await self._constrain_anew(session, request.stream.max_bandwidth)
@@ -131,7 +131,7 @@ class Text6Door:
     ) -> bool:
         """Have the neighbour go on with the connection that has the sessions of all these requests."""
         for request in parse_requests(name, lines, query):
-            session = request.session if isinstance(request, SessionRequest) else None
+            session = request.session if isinstance(request, BoundRequest) else None
             if owner(self._reception.neighbours, session) != worker:
                 return False
         return await response.move(worker)
@@ -208,7 +208,7 @@ class Text6Door:
 
     # -- control --------------------------------------------------------------------------------------------------
 
-    async def _execute(self, session: Session, request: SessionRequest) -> None:
+    async def _execute(self, session: Session, request: BoundRequest) -> None:
         if isinstance(request, Subscribe):
             await _done(self._reception.subscribe(session, request.table, request, request.silent))
         elif isinstance(request, Start):

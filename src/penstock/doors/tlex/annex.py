@@ -37,7 +37,7 @@ MAX_UNCONFIRMED = 16 << 20
 LAST_BYES = 1.0
 
 # Takes what the hub is to be told, and what to call when it has confirmed that, or never will.
-Tell = Callable[[bytes, Callable[[], None]], None]
+TellHub = Callable[[bytes, Callable[[], None]], None]
 
 
 class TlexAnnex:
@@ -46,7 +46,7 @@ class TlexAnnex:
     def __init__(
         self,
         tlex: TlexSection,
-        tell: Tell,
+        tell: TellHub,
         silence: Callable[[], float],
         max_strangers: int,
         ledger: Ledger,

@@ -11,15 +11,15 @@ from msgspec import UNSET
 
 from penstock.exchange.session import HubSession
 from penstock.store.records import SessionLog
-from penstock.wire.tlex.rest import Listener, Session, SessionDetails
+from penstock.wire.tlex.rest import ListenerBody, SessionAnswer, SessionDetails
 
 
-def described(session: HubSession, host: str, port: int) -> Session:
+def described(session: HubSession, host: str, port: int) -> SessionAnswer:
     """As clients see it."""
     limits = session.limits
     # Rounded up to a whole second: clients must not give up too early.
     expiration = datetime.fromtimestamp(-(-session.expires // 1000), UTC)
-    return Session(
+    return SessionAnswer(
         token=session.token,
         domain=session.domain,
         type=session.type,
@@ -28,7 +28,7 @@ def described(session: HubSession, host: str, port: int) -> Session:
             security_mode=session.security,
             tlc_identifier=session.identifiers[0] if session.is_singleplex else UNSET,
             tlc_identifiers=UNSET if session.is_singleplex else session.identifiers,
-            listener=Listener(host=host, port=port, expiration=expiration),
+            listener=ListenerBody(host=host, port=port, expiration=expiration),
             keep_alive_timeout=timedelta(seconds=limits.keep_alive_seconds),
             clock_diff_limit=timedelta(milliseconds=limits.clock_difference_millis),
             clock_diff_limit_duration=timedelta(seconds=limits.clock_difference_window_seconds),

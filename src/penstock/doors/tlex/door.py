@@ -18,7 +18,7 @@ from penstock.config import Config
 from penstock.doors.errors import DoorError
 from penstock.doors.tlex.listener import Listeners, instant
 from penstock.doors.tlex.messages import TlexMessages
-from penstock.doors.tlex.nodes import Tell, TlexNodes
+from penstock.doors.tlex.nodes import TellNode, TlexNodes
 from penstock.doors.tlex.ports import TlexPorts, announced_host
 from penstock.doors.tlex.rest import Rest
 from penstock.doors.tlex.session_log import SessionLogWriter
@@ -31,7 +31,7 @@ from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.store.errors import CannotOpen
 from penstock.store.opening import UNANSWERED, open_store, reason
-from penstock.store.store import TOKEN_BYTES, StoreFence, Version
+from penstock.store.store import TOKEN_BYTES, StoreFence, StoreVersion
 from penstock.store.thread import StoreThread
 from penstock.transport.listener import ListenError
 from penstock.wire.tlex.forms import PayloadForms
@@ -100,7 +100,7 @@ class TlexDoor:
         self._trouble = False
         # At the last look that has read controllers and tokens: the version of the database, and how many sessions
         # there had been.
-        self._read: tuple[Version | None, int] | None = None
+        self._read: tuple[StoreVersion | None, int] | None = None
 
     @property
     def listeners(self) -> Listeners:
@@ -122,7 +122,7 @@ class TlexDoor:
         ledger: Ledger | None = None,
         fence: StoreFence | None = None,
         listens: bool = True,
-        tell: Tell | None = None,
+        tell: TellNode | None = None,
     ) -> TlexDoor:
         """Open the database and the ports; raises DoorError. `max_strangers` overrides the configuration.
 

@@ -9,11 +9,13 @@ import asyncio
 import contextlib
 import ssl
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
 from penstock.certificates import CertificateFiles
 from penstock.doors.tlex.interpreter import Interpreter, TlexReception
 from penstock.exchange.instant import Instant
+from penstock.monitor.figures import Family, counter
 from penstock.transport.closing import close_gently
 from penstock.transport.listener import Listener, room_of
 from penstock.transport.tls import server_context
@@ -43,7 +45,6 @@ class Listeners:
 
     def __init__(self, hub: TlexReception, max_strangers: int, handshake_seconds: float) -> None:
         self.hub = hub
-        # Connections closed to make room for others before they had presented a token.
         self.crowded_out = 0
         self._max_strangers = max_strangers
         self._handshake_seconds = handshake_seconds
@@ -85,6 +86,15 @@ class Listeners:
         self._links.discard(link)
         if not self._links:
             self._all_gone.set()
+
+    def figures(self) -> Iterable[Family]:
+        return (
+            counter(
+                "penstock_tlex_crowded_out",
+                "Connections closed to make room for others before they had presented a token.",
+                self.crowded_out,
+            ),
+        )
 
     def close(self) -> None:
         """Accept no more connections, and close those that have not presented a token."""

@@ -25,13 +25,13 @@ log = get(__name__)
 MAX_UNCONFIRMED = 16 << 20
 
 # Takes the name of a node, what it is to be told, and what to call when it has confirmed that.
-Tell = Callable[[str, bytes, Callable[[], None]], None]
+TellNode = Callable[[str, bytes, Callable[[], None]], None]
 
 
 class TlexNodes:
     """Lives on the event loop."""
 
-    def __init__(self, hub: Hub, places: Places, tell: Tell) -> None:
+    def __init__(self, hub: Hub, places: Places, tell: TellNode) -> None:
         self._loop = asyncio.get_running_loop()
         self.outposts = Outposts(hub, places, self._wake)
         self._tell = tell

@@ -5,6 +5,7 @@ What the operations do is in `rest`; a test compares the two.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,14 @@ from penstock.wire.tlex.administration import (
     TokenBody,
     TokenRequest,
 )
-from penstock.wire.tlex.rest import ErrorBody, RequestDetails, Session, SessionRequest, TlcRequest
+from penstock.wire.tlex.rest import (
+    ErrorBody,
+    ListenerBody,
+    RequestDetails,
+    SessionAnswer,
+    SessionRequest,
+    TlcRequest,
+)
 from penstock.wire.tlex.templates import TemplateBody, TemplateDetails, TemplateRequest
 from penstock.wire.tlex.vocabulary import Protocol, Role, SecurityMode, SessionType, Tlc
 
@@ -127,7 +135,7 @@ OPERATIONS = (
         "/sessions",
         "Create a session",
         200,
-        Session,
+        SessionAnswer,
         (400, 413),
         SessionRequest,
         query=(("template", _TEXT, "A session template of the domain, for fields that the body does not have."),),
@@ -139,20 +147,20 @@ OPERATIONS = (
         "/sessions",
         "The active sessions of the account",
         200,
-        list[Session],
+        list[SessionAnswer],
         (400,),
         query=(
             ("type", _choice(SessionType), "Only those of this type."),
             ("protocol", _choice(Protocol), "Only those with this protocol."),
         ),
     ),
-    ApiOperation("get", "/sessions/{token}", "One active session", 200, Session, (404,)),
+    ApiOperation("get", "/sessions/{token}", "One active session", 200, SessionAnswer, (404,)),
     ApiOperation(
         "put",
         "/sessions/{token}",
         "Replace the controllers of a session, with immediate effect",
         200,
-        Session,
+        SessionAnswer,
         (400, 404, 413),
         RequestDetails,
         examples={
@@ -352,6 +360,9 @@ def _asks_for(name: str, **values: str) -> dict[str, Any]:
     return {"properties": {**fixed, "details": {"required": [name]}}}
 
 
+# Types that the description calls otherwise than the code does. Clients are made from it, so that the names must stay.
+PUBLISHED = {SessionAnswer.__name__: "Session", ListenerBody.__name__: "Listener"}
+
 # What types cannot express: a session is for one controller, if it is the controller's own, or for several.
 ALTERNATIVES = {
     RequestDetails.__name__: [{"required": ["tlcIdentifier"]}, {"required": ["tlcIdentifiers"]}],
@@ -366,7 +377,11 @@ ALTERNATIVES = {
 def document() -> dict[str, Any]:
     """The whole document, as JSON values."""
     types = [each for one in OPERATIONS for each in (one.answer, one.body) if each is not None] + [ErrorBody]
-    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    made = msgspec.json.encode(msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}"))
+    for name, published in PUBLISHED.items():
+        # As a key, a title, or the end of a reference.
+        made = re.sub(rf'\b{name}"'.encode(), f'{published}"'.encode(), made)
+    schemas, components = msgspec.json.decode(made)
     for name, alternatives in ALTERNATIVES.items():
         components[name]["oneOf"] = alternatives
     by_type = {repr(type_): schema for type_, schema in zip(types, schemas, strict=True)}

@@ -46,7 +46,7 @@ from penstock.store.errors import AlreadyExists, BadName, Closed, NoSuchRecord
 from penstock.store.opening import UNANSWERED
 from penstock.store.records import SessionLog
 from penstock.wire.tlex.errors import BadRequest
-from penstock.wire.tlex.rest import Session, parse_details, parse_session_request, parse_tlc_request
+from penstock.wire.tlex.rest import SessionAnswer, parse_details, parse_session_request, parse_tlc_request
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc, TlcType
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Rest:
         self._hub.delete(authorization, named(request, "token"), instant())
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
-    def _described(self, session: HubSession, request: Request) -> Session:
+    def _described(self, session: HubSession, request: Request) -> SessionAnswer:
         return described(session, *self._door.address_of(session, request.url.hostname))
 
     # -- controllers ----------------------------------------------------------------------------------------------

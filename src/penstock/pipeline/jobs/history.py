@@ -20,10 +20,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import log
 from penstock.history.lake_root import FOLDER
+from penstock.journal.erasing import Crash
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.events import load
 from penstock.pipeline.files import Written, write_task
-from penstock.pipeline.lake import Crash, Lake, gap_refused, nowhere
+from penstock.pipeline.lake import Lake, gap_refused, nowhere
 from penstock.pipeline.maintenance import VACUUM_HOURS, maintain
 from penstock.pipeline.place import Place
 from penstock.pipeline.remote import JournalPlace, RemoteJournal

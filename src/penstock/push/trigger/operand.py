@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from penstock.push.pace import Values
 from penstock.push.thresholds import Reading, Threshold
 from penstock.push.trigger.failure import NoResult
 from penstock.push.trigger.numbers import to_float
 
-Values = Sequence[str | None]
 # Of a value whose type in Java is known: int (char as its code), float, bool, str or None.
 Run = Callable[[Values], Any]
 

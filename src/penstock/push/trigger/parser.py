@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from penstock.push.pace import Values
 from penstock.push.trigger import members, operators
 from penstock.push.trigger.failure import Wrong
 from penstock.push.trigger.lexer import Lexeme, LexemeKind, tokens
-from penstock.push.trigger.operand import Operand, Type, Values, constant
+from penstock.push.trigger.operand import Operand, Type, constant
 from penstock.push.trigger.strings import of_value
 
 # Parentheses, calls, signs and conditions inside one another.

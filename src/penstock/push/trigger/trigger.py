@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.push import arguments
+from penstock.push.pace import Values
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.push.thresholds import Threshold
 from penstock.push.trigger.failure import NoResult, Wrong
-from penstock.push.trigger.operand import Operand, Values
+from penstock.push.trigger.operand import Operand
 from penstock.push.trigger.parser import parse
 from penstock.push.trigger.pattern import RegularExpression
 
@@ -22,16 +23,13 @@ MAX_LENGTH = 10_000
 class Trigger:
     """An expression whose arguments are indexed; `text` as it is stored and shown."""
 
-    __slots__ = ("_run", "failures", "last_failure", "text", "threshold")
+    __slots__ = ("_run", "text", "threshold")
 
     def __init__(self, text: str, expression: Operand) -> None:
         self.text = text
         self._run = expression.run
         # If it is a plain comparison of one field with a constant: the index does then what `matches` does.
         self.threshold: Threshold | None = expression.threshold
-        # Evaluations without a result, and why the latest had none.
-        self.failures = 0
-        self.last_failure: str | None = None
 
     @classmethod
     def compile(cls, text: str, field_count: int, accept: Sequence[RegularExpression] | None) -> Trigger:
@@ -53,12 +51,10 @@ class Trigger:
             raise PushRefusal(PushReason.TRIGGER, f"trigger, character {wrong.place + 1}: {wrong.text}") from None
 
     def matches(self, values: Values) -> bool:
-        """Whether it is true. Where Java would throw it has no result: that is false, and counted."""
+        """Whether it is true. Where Java would throw it has no result: that is false."""
         try:
             result: bool = self._run(values)
-        except NoResult as failure:
-            self.failures += 1
-            self.last_failure = str(failure)
+        except NoResult:
             return False
         return result
 

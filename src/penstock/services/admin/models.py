@@ -18,8 +18,8 @@ MOST = 1_000_000_000
 
 Limit = Annotated[float, Field(ge=LEAST, le=MOST, allow_inf_nan=False)]
 # Text that the log and a protocol line can carry.
-Name = Annotated[str, Field(min_length=1, max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Text = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
+PrintableName = Annotated[str, Field(min_length=1, max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]+$")]
+PrintableText = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 class Body(BaseModel):
@@ -56,12 +56,14 @@ class Ending(Body):
             "below.",
         ),
     ] = 32
-    message: Text = "The session was closed by an administrator"
+    message: PrintableText = "The session was closed by an administrator"
 
 
 class Blocking(Body):
     scope: Annotated[BlockScope, Field(strict=False)]
-    name: Annotated[Text, Field(description="Name of the adapter set or the user; empty for the scope `all`.")] = ""
+    name: Annotated[
+        PrintableText, Field(description="Name of the adapter set or the user; empty for the scope `all`.")
+    ] = ""
 
 
 class Draining(Body):
@@ -82,7 +84,7 @@ class LevelSetting(Body):
 
 
 class Clearing(Body):
-    adapter: Name = Field(description="`SET/NAME` of a data adapter, `SET` of a metadata adapter.")
+    adapter: PrintableName = Field(description="`SET/NAME` of a data adapter, `SET` of a metadata adapter.")
 
 
 class Error(BaseModel):

@@ -38,6 +38,7 @@ from penstock.services.admin.models import (
     ItemList,
     LevelSetting,
     LoginInfo,
+    PrintableText,
     PushApplicationInfo,
     PushDeviceList,
     PushSubscriptionList,
@@ -49,7 +50,6 @@ from penstock.services.admin.models import (
     SessionList,
     StreamInfo,
     SubscriptionInfo,
-    Text,
     TlexSessionInfo,
     TlexSessionList,
     Who,
@@ -254,7 +254,7 @@ def _add_blocks(app: FastAPI, steering: Steering) -> None:
         return found()
 
     @app.delete("/blocks", summary="Remove a block", responses=_documented(NOT_FOUND))
-    async def unblock(who: By, scope: BlockScope, name: Annotated[Text, Query()] = "") -> list[BlockInfo]:
+    async def unblock(who: By, scope: BlockScope, name: Annotated[PrintableText, Query()] = "") -> list[BlockInfo]:
         steering.unblock(who, scope, name)
         return found()
 

@@ -17,7 +17,7 @@ from penstock.cluster.ports import EdgeFabric
 from penstock.config import Config
 from penstock.doors.gate import Gate
 from penstock.doors.stream.pages import ApiPlace
-from penstock.monitor.health import Answer, ServerPhase, ready
+from penstock.monitor.health import ProbeAnswer, ServerPhase, ready
 from penstock.services.cluster.administration import EdgeAdministration
 from penstock.services.cluster.link import HubLinkService
 from penstock.services.cluster.roll import FIGURES
@@ -107,7 +107,7 @@ class EdgeServer:
             return ServerPhase.DRAINING
         return ServerPhase.READY if self._ready else ServerPhase.STARTING
 
-    def readiness(self) -> Answer:
+    def readiness(self) -> ProbeAnswer:
         """What /ready answers."""
         services = self._stack.services
         failed = [name for service in services for name in service.failures()]

@@ -96,11 +96,14 @@ class TlexAnnexService(Service):
     def figures(self) -> Iterable[Family]:
         if self.annex is None:
             return ()
-        turned_away = self.annex.outpost.turned_away
+        annex = self.annex
         return (
             counter(
-                "penstock_tlex_turned_away", "Connections refused because of a missing or wrong token.", turned_away
+                "penstock_tlex_turned_away",
+                "Connections refused because of a missing or wrong token.",
+                annex.outpost.turned_away,
             ),
+            *annex.ports.listeners.figures(),
         )
 
     def addresses(self) -> list[str]:

@@ -18,12 +18,12 @@ MAX_WAITING = 10_000
 WINDOW = 500
 
 # Called with the status that an acknowledgement would have, and the reason if it is an error.
-Done = Callable[[int, str], None]
+TakeStatus = Callable[[int, str], None]
 
 
 class Waiting(NamedTuple):
     message: OutboundMessage
-    done: Done
+    done: TakeStatus
 
 
 class Outflow:
@@ -43,7 +43,7 @@ class Outflow:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._under_way)
 
-    def put(self, message: OutboundMessage, done: Done) -> None:
+    def put(self, message: OutboundMessage, done: TakeStatus) -> None:
         self._waiting.append(Waiting(message, done))
         self._changed.set()
         self._look()

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from penstock.brokers.bridge import Bridge, BridgeLost, Ledgers, Take
+from penstock.brokers.bridge import Bridge, BridgeLost, Ledgers, TakeInbound
 from penstock.connections.document import ConnectionDocument
 from penstock.connections.machine import BackOff, ConnectionState, StateChange, after
 from penstock.connections.message import InboundMessage
@@ -41,7 +41,7 @@ SETTLING_SECONDS = 30.0
 Marks = Callable[[str], list[str]]
 
 
-def make_bridge(document: ConnectionDocument, take: Take, ledgers: Ledgers) -> Bridge:
+def make_bridge(document: ConnectionDocument, take: TakeInbound, ledgers: Ledgers) -> Bridge:
     """Of the document's kind; raises BridgeLost."""
     kind = document.connection_type
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.log import get
 from penstock.push.flows import Fired, FlowBook
-from penstock.push.records import Change
+from penstock.push.records import PushChange
 from penstock.push.refusals import PushRefusal
 from penstock.push.registry import DeviceRegistry, PushDecision
 
@@ -44,7 +44,7 @@ class PushJob:
 class PushPart:
     """A part of a transaction that can be persisted without the others."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[PushChange, ...]
     job: PushJob | None = None
     result: Any = None
     fired: list[Fired] = field(default_factory=list)

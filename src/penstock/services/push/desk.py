@@ -20,11 +20,11 @@ from penstock.push import arguments
 from penstock.push.format import Format
 from penstock.push.format import names as format_names
 from penstock.push.ports import Provider
-from penstock.push.records import Change, Device, DeviceKey, Flow, Platform, PushSubscription, SubscriptionStatus
+from penstock.push.records import Device, DeviceKey, Flow, Platform, PushChange, PushSubscription, SubscriptionStatus
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.push.registry import check_length, check_mode
 from penstock.push.requests import Activation, Keep, Reconfiguration
-from penstock.push.sending import Application
+from penstock.push.sending import ApplicationKey
 from penstock.push.trigger.pattern import RegularExpression
 from penstock.push.trigger.trigger import Trigger
 from penstock.services.push.engine import PushEngine
@@ -40,9 +40,9 @@ from penstock.wire.tlcp.push import (
 # Named arguments of a format and a trigger: the metadata adapter is asked about each.
 MAX_NAMES = 100
 
-Number = TypeVar("Number", int, float)
+N = TypeVar("N", int, float)
 PushAnswer = Callable[[Sequence[str]], None]
-Patterns = Mapping[Application, Sequence[RegularExpression]]
+Patterns = Mapping[ApplicationKey, Sequence[RegularExpression]]
 
 
 class Desk:
@@ -63,7 +63,7 @@ class Desk:
         self._data_adapter = data_adapter
         # The sessions that have registered a device, by their ids, each with that of its device.
         self._registered: dict[str, tuple[AttendedSession, str]] = {}
-        self._listeners: list[tuple[Callable[[Sequence[Change]], None], Callable[[], None]]] = []
+        self._listeners: list[tuple[Callable[[Sequence[PushChange]], None], Callable[[], None]]] = []
 
     @property
     def _engine(self) -> PushEngine:
@@ -90,12 +90,12 @@ class Desk:
         provider = None if self.engine is None else self.engine.flights.providers.get((Platform.WEB, site))
         return provider.public_key if isinstance(provider, KeyedProvider) else None
 
-    def listen(self, tell: Callable[[Sequence[Change]], None], read_keys: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, tell: Callable[[Sequence[PushChange]], None], read_keys: Callable[[], None]) -> Callable[[], None]:
         listener = (tell, read_keys)
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def tell(self, changes: Sequence[Change]) -> None:
+    def tell(self, changes: Sequence[PushChange]) -> None:
         """Those who listen are told what has been changed."""
         for tell, _ in self._listeners:
             tell(changes)
@@ -405,5 +405,5 @@ def _buffer_size(request: ActivatePush) -> int | None:
     return request.buffer_size or None
 
 
-def _lowest(limits: Sequence[Number | None]) -> Number | None:
+def _lowest(limits: Sequence[N | None]) -> N | None:
     return min([limit for limit in limits if limit is not None], default=None)

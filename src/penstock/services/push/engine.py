@@ -16,10 +16,10 @@ from penstock.kernel.ports import State
 from penstock.log import get
 from penstock.push.flows import Fired
 from penstock.push.ports import Handover, Provider, Verdict
-from penstock.push.records import Change, Device, DropDevice, Flow, Notification
+from penstock.push.records import Device, DropDevice, Flow, Notification, PushChange
 from penstock.push.refusals import PushRefusal
 from penstock.push.registry import PushDecision
-from penstock.push.sending import Application, Gone, Outcome
+from penstock.push.sending import ApplicationKey, Gone, Outcome
 from penstock.push.settings import PushSettings
 from penstock.services.push.agenda import Agenda, PushPart
 from penstock.services.push.away import AWAY, AWAY_PAUSE, first_line, unanswered, unavailable
@@ -48,7 +48,7 @@ class PushEngine:
     def __init__(
         self,
         settings: PushSettings,
-        providers: Mapping[Application, Provider],
+        providers: Mapping[ApplicationKey, Provider],
         join: Callable[[], PushStore],
         thread: StoreThread,
         records: SentRecords,
@@ -64,7 +64,7 @@ class PushEngine:
         self.clock = clock
         # Set by the service: who follows items, and who is told of changes.
         self.watches: Watches | None = None
-        self.tell: Callable[[Sequence[Change]], None] = _nobody
+        self.tell: Callable[[Sequence[PushChange]], None] = _nobody
         # Called now and then.
         self.tidy: Callable[[], None] = _nothing
         self._new_id = new_id
@@ -77,7 +77,7 @@ class PushEngine:
         self._max_sends = max_sends
         self._agenda = Agenda()
         # Of notifications that were sent; whenever something is written these are too.
-        self._drops: list[Change] = []
+        self._drops: list[PushChange] = []
         # Devices of which it is not known whether the last changes were written.
         self._unsure: set[str] = set()
         self._to_commit = asyncio.Event()
@@ -203,7 +203,7 @@ class PushEngine:
         if self.watches is not None:
             self.watches.retry()
 
-    def mended(self, applications: Iterable[Application]) -> None:
+    def mended(self, applications: Iterable[ApplicationKey]) -> None:
         """Credentials have been read again: what was held back is tried."""
         for application in applications:
             self.memory.sender.mended(application, self.clock())
@@ -250,7 +250,7 @@ class PushEngine:
             self._done(part)
         return True
 
-    async def _persist_alone(self, parts: Sequence[PushPart], drops: list[Change], error: StoreError) -> bool:
+    async def _persist_alone(self, parts: Sequence[PushPart], drops: list[PushChange], error: StoreError) -> bool:
         """One part is at fault: each by itself."""
         if not parts:
             # Notifications of devices that are another's now.
@@ -268,7 +268,7 @@ class PushEngine:
                 self._not_written((part,), unavailable("another server has taken over; register the device again"))
         return is_there
 
-    async def _write(self, changes: Sequence[Change]) -> None:
+    async def _write(self, changes: Sequence[PushChange]) -> None:
         assert self.store is not None
         await self._thread.call(self.store.write, changes)
 
@@ -343,7 +343,7 @@ class PushEngine:
 
     # -- memory ---------------------------------------------------------------------------------------------------
 
-    def _apply(self, changes: Sequence[Change], part: PushPart | None = None) -> None:
+    def _apply(self, changes: Sequence[PushChange], part: PushPart | None = None) -> None:
         """Have it in memory, answer whoever has asked for it, and tell everybody else."""
         if changes:
             self._remember(changes)
@@ -353,7 +353,7 @@ class PushEngine:
             self.tell(changes)
             self._to_send.set()
 
-    def _remember(self, changes: Sequence[Change]) -> None:
+    def _remember(self, changes: Sequence[PushChange]) -> None:
         applied, outcome = self.memory.apply(changes, self.clock())
         if self.watches is not None:
             for flow in applied.ended:
@@ -435,7 +435,7 @@ class PushEngine:
         return await self.flights.hand_over(notification, device)
 
 
-def _nobody(changes: Sequence[Change]) -> None:
+def _nobody(changes: Sequence[PushChange]) -> None:
     """Nobody is told."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from penstock.log import get
 from penstock.push.ports import Handover, Provider, Verdict
 from penstock.push.records import Device, Notification
-from penstock.push.sending import Application
+from penstock.push.sending import ApplicationKey
 
 log = get(__name__)
 
@@ -24,7 +24,7 @@ class Flights:
     """`clock` is in milliseconds since 1970; `landed` is called after each flight."""
 
     def __init__(
-        self, providers: Mapping[Application, Provider], clock: Callable[[], int], landed: Callable[[], None]
+        self, providers: Mapping[ApplicationKey, Provider], clock: Callable[[], int], landed: Callable[[], None]
     ) -> None:
         self.providers = providers
         self._clock = clock

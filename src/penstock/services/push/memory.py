@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.push.flows import Applied, FlowBook
 from penstock.push.records import (
-    Change,
     DropSubscription,
     Notification,
+    PushChange,
     SaveDevice,
     SaveNotification,
     SaveSubscription,
@@ -30,11 +30,11 @@ class PushMemory:
         self.book = FlowBook(self.registry, new_id)
         self.sender = Sender(self.registry)
 
-    def apply(self, changes: Sequence[Change], now: int) -> tuple[Applied, Outcome]:
+    def apply(self, changes: Sequence[PushChange], now: int) -> tuple[Applied, Outcome]:
         """Changes that are persisted, or were read."""
         return self.book.apply(changes), self.sender.apply(changes, now)
 
-    def devices_of(self, changes: Sequence[Change]) -> set[str]:
+    def devices_of(self, changes: Sequence[PushChange]) -> set[str]:
         """Those that changes are about, as far as somebody could be mistaken about them."""
         found = set()
         for change in changes:
@@ -54,7 +54,7 @@ class PushMemory:
         return tuple(each for each in self.sender.waiting(device) if each.lasting)
 
 
-def changes_of(loaded: LoadedDevices) -> Iterator[Change]:
+def changes_of(loaded: LoadedDevices) -> Iterator[PushChange]:
     """What was read, as changes to an empty memory."""
     yield from map(SaveDevice, loaded.devices)
     yield from map(SaveSubscription, loaded.subscriptions)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.adapters.authority import SetAuthority
     from penstock.providers.ports import ReloadableProvider
     from penstock.push.registry import PushDecision
-    from penstock.push.sending import Application
+    from penstock.push.sending import ApplicationKey
     from penstock.services.push.desk import Desk
     from penstock.services.push.engine import PushEngine
     from penstock.store.push import PushStore
@@ -81,7 +81,7 @@ class PushService(Service):
         # There while it is open.
         self.engine: PushEngine | None = None
         self._thread: StoreThread | None = None
-        self._providers: dict[Application, ReloadableProvider] = {}
+        self._providers: dict[ApplicationKey, ReloadableProvider] = {}
         self._collector: asyncio.Task[None] | None = None
         if config.push.enabled:
             # Here and not at the top: most servers have none of it, and need not wait for it.
@@ -191,7 +191,7 @@ class PushService(Service):
         except (StoreError, OSError) as error:
             raise _unopened(error) from error
 
-    def _made_providers(self) -> dict[Application, ReloadableProvider]:
+    def _made_providers(self) -> dict[ApplicationKey, ReloadableProvider]:
         from penstock.providers.catalogue import make_providers
         from penstock.providers.errors import ProviderError
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from penstock.config import PushSection
 from penstock.providers.catalogue import platform_of
 from penstock.push.ports import Provider
-from penstock.push.sending import Application
+from penstock.push.sending import ApplicationKey
 from penstock.push.settings import ApplicationSettings, PushSettings
 from penstock.push.trigger.pattern import RegularExpression
 
@@ -15,7 +15,7 @@ MILLIS = 1_000
 MINUTE = 60 * MILLIS
 
 
-def settings_of(section: PushSection, providers: Mapping[Application, Provider]) -> PushSettings:
+def settings_of(section: PushSection, providers: Mapping[ApplicationKey, Provider]) -> PushSettings:
     return PushSettings(
         {
             (key := (platform_of(table), name)): ApplicationSettings(
@@ -36,7 +36,7 @@ def settings_of(section: PushSection, providers: Mapping[Application, Provider])
     )
 
 
-def triggers_of(section: PushSection) -> dict[Application, Sequence[RegularExpression]]:
+def triggers_of(section: PushSection) -> dict[ApplicationKey, Sequence[RegularExpression]]:
     """The triggers that each application accepts; the configuration has checked them."""
     return {
         (platform_of(table), name): [RegularExpression(text) for text in application.triggers]

@@ -21,7 +21,7 @@ _TYPES = [["S", "S", "B"] + ["S", "S"] * fields for fields in range(MAX_FAST_FIE
 MAX_STAMP_DIGITS = 18
 
 
-class Update(NamedTuple):
+class AriUpdate(NamedTuple):
     """An event of an item. A tuple, because there are many thousands of them a second.
 
     `subscription` is the identifier of the SUB request this belongs to; if it is not the item's present one, the event
@@ -36,7 +36,7 @@ class Update(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfSnapshot:
+class AriEndOfSnapshot:
     timestamp: int
     item: str
     subscription: str
@@ -66,10 +66,10 @@ class AdapterFailure:
     message: str
 
 
-Notification = Update | EndOfSnapshot | ClearSnapshot | DeclareDifferences | AdapterFailure
+AriNotification = AriUpdate | AriEndOfSnapshot | ClearSnapshot | DeclareDifferences | AdapterFailure
 
 
-def parse_update(line: str, parts: list[str]) -> Update:
+def parse_update(line: str, parts: list[str]) -> AriUpdate:
     """A UD3, from the line and the tokens it splits into."""
     count = len(parts)
     if (
@@ -100,10 +100,10 @@ def parse_update(line: str, parts: list[str]) -> Update:
     fields = dict(zip(names, values))  # noqa: B905
     if len(fields) << 2 != count - 8:
         return parse_unusual_update(parts)
-    return Update(int(stamp), texts[3], texts[5], snapshot == "1", fields)
+    return AriUpdate(int(stamp), texts[3], texts[5], snapshot == "1", fields)
 
 
-def parse_unusual_update(parts: list[str]) -> Update:
+def parse_unusual_update(parts: list[str]) -> AriUpdate:
     """An update with bytes, with escaped pipes, with an index before each name (one kind of event of the Java SDK),
     or an invalid one, whose error names the place.
     """
@@ -119,7 +119,7 @@ def parse_unusual_update(parts: list[str]) -> Update:
         if name in fields:
             raise tokens.bad("a field that was there before", 1)
         fields[name] = tokens.field_value()
-    return Update(timestamp, item, subscription, snapshot, fields)
+    return AriUpdate(timestamp, item, subscription, snapshot, fields)
 
 
 def parse_timestamp(parts: list[str], method: str) -> int:
@@ -129,8 +129,8 @@ def parse_timestamp(parts: list[str], method: str) -> int:
     return int(stamp)
 
 
-def _end_of_snapshot(parts: list[str]) -> EndOfSnapshot:
-    return EndOfSnapshot(*_about_item(parts, "EOS"))
+def _end_of_snapshot(parts: list[str]) -> AriEndOfSnapshot:
+    return AriEndOfSnapshot(*_about_item(parts, "EOS"))
 
 
 def _clear_snapshot(parts: list[str]) -> ClearSnapshot:
@@ -171,7 +171,7 @@ def parse_failure(parts: list[str]) -> AdapterFailure:
 
 
 # All but UD3, which `packets` looks for first.
-NOTIFICATION_PARSERS: dict[str, Callable[[list[str]], Notification]] = {
+NOTIFICATION_PARSERS: dict[str, Callable[[list[str]], AriNotification]] = {
     "EOS": _end_of_snapshot,
     "CLS": _clear_snapshot,
     "DFD": _declare_differences,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.wire.ari.errors import BadPacket
-from penstock.wire.ari.notifications import NOTIFICATION_PARSERS, Notification, parse_timestamp, parse_update
+from penstock.wire.ari.notifications import NOTIFICATION_PARSERS, AriNotification, parse_timestamp, parse_update
 from penstock.wire.ari.replies import REPLY_PARSERS, Reply, parse_parameters, parse_reply
 from penstock.wire.ari.values import TokenReader
 from penstock.wire.ari.version import UNNAMED, Version
@@ -81,7 +81,7 @@ class ForceUnsubscription:
     table: int
 
 
-Packet = AriKeepAlive | Credentials | Reply | Notification | ForceSessionEnd | ForceUnsubscription
+Packet = AriKeepAlive | Credentials | Reply | AriNotification | ForceSessionEnd | ForceUnsubscription
 
 
 def parse_packet(line: str, stream: AriStream, version: Version | None) -> Packet:

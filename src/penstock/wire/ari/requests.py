@@ -66,8 +66,8 @@ class InitData(_Init):
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribe(Request):
-    """Its identifier comes back in the item's notifications. Never twice without an `Unsubscribe` between."""
+class SubscribeItem(Request):
+    """Its identifier comes back in the item's notifications. Never twice without an `UnsubscribeItem` between."""
 
     method: ClassVar[str] = "SUB"
     item: str
@@ -77,7 +77,7 @@ class Subscribe(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Unsubscribe(Request):
+class UnsubscribeItem(Request):
     method: ClassVar[str] = "USB"
     item: str
 

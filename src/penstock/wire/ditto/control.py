@@ -43,7 +43,7 @@ class StartSending:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopSending:
     """Stop sending these. Send `acknowledgement`, even if nothing was being sent."""
 
     signals: Signals
@@ -60,13 +60,13 @@ class RenewToken:
     token: str = field(repr=False)
 
 
-Control = StartSending | Stop | RenewToken
+ControlLine = StartSending | StopSending | RenewToken
 
 _TOKEN = "JWT-TOKEN"
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
-def parse_control(text: str) -> Control | None:
+def parse_control(text: str) -> ControlLine | None:
     """What a line asks for; None if it is not such a line, and then probably an envelope.
 
     Raises the error to answer with, instead of the acknowledgement, when its parameters are invalid.
@@ -77,7 +77,7 @@ def parse_control(text: str) -> Control | None:
         if text.startswith(f"START-SEND-{signals}"):
             return _start(signals, _parameters(text))
         if text.startswith(f"STOP-SEND-{signals}"):
-            return Stop(signals)
+            return StopSending(signals)
     return None
 
 

@@ -36,15 +36,15 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    nodes: tuple[Node, ...]
+    nodes: tuple[RangeTree, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    nodes: tuple[Node, ...]
+    nodes: tuple[RangeTree, ...]
 
 
-Node = KeyRange | AllOf | AnyOf
+RangeTree = KeyRange | AllOf | AnyOf
 
 
 def entries_of(document: Json) -> set[Entry]:
@@ -101,7 +101,7 @@ def _number(value: int | float) -> bytes:
     return int(bits ^ 0xFFFFFFFFFFFFFFFF if bits >> 63 else bits | 0x8000000000000000).to_bytes(8, "big")
 
 
-def ranges_of(query: Query) -> Node | None:
+def ranges_of(query: Query) -> RangeTree | None:
     """Where the entries of a matching document must be; None if that says nothing, and all documents must be looked at.
 
     A negation says nothing: to those who may not read a property it looks missing.

@@ -29,7 +29,6 @@ class Action(StrEnum):
     MERGED = "merged"
     MIGRATED = "migrated"
     DELETED = "deleted"
-    CHECK_PERMISSIONS = "checkPermissions"
 
 
 COMMANDS: Final = (Action.CREATE, Action.MODIFY, Action.MERGE, Action.DELETE, Action.RETRIEVE)

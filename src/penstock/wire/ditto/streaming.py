@@ -73,7 +73,7 @@ class Cancel:
         return _envelope(self.topic, StreamingAction.CANCEL, self.headers, {"subscriptionId": self.subscription})
 
 
-Command = SubscribeForPersistedEvents | DemandRequest | Cancel
+StreamCommand = SubscribeForPersistedEvents | DemandRequest | Cancel
 
 # -- what the server sends ---------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class StreamFailed:
         return _envelope(self.topic, StreamingAction.FAILED, answer_headers(self.headers), value)
 
 
-Event = Created | Next | Complete | StreamFailed
+StreamEvent = Created | Next | Complete | StreamFailed
 
 
 def _envelope(topic: Topic, action: StreamingAction, headers: Headers, value: Json) -> Envelope:
@@ -150,7 +150,7 @@ class NextFrames:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def parse_command(envelope: Envelope) -> Command:
+def parse_command(envelope: Envelope) -> StreamCommand:
     """What a client wants. Raises the error to answer with, as an error response: there is no subscription to fail."""
     topic = envelope.topic
     action = streaming_action(topic)

@@ -43,7 +43,7 @@ MAX_REMEMBERED = 1000
 MAX_SUBSCRIPTIONS = 100
 
 # What begins a subscription: to a history, or to the results of a search.
-Subscribe = SubscribeForPersistedEvents | SearchSubscribe
+SubscribeCommand = SubscribeForPersistedEvents | SearchSubscribe
 
 
 class HistorySubscriptionState(Enum):
@@ -55,7 +55,7 @@ class HistorySubscriptionState(Enum):
 class HistorySubscription:
     """One subscription. It is made by `Subscriptions.subscribe`."""
 
-    def __init__(self, owner: Subscriptions, number: str, command: Subscribe, now: float) -> None:
+    def __init__(self, owner: Subscriptions, number: str, command: SubscribeCommand, now: float) -> None:
         self._owner = owner
         self.id = number
         self.topic: Topic = command.topic
@@ -147,7 +147,7 @@ class Subscriptions:
         self._ended: dict[str, HistorySubscription] = {}  # In the order in which they ended
         self._count = 0  # Numbers are never reused on a connection
 
-    def subscribe(self, command: Subscribe, now: float) -> Created:
+    def subscribe(self, command: SubscribeCommand, now: float) -> Created:
         """Send the answer. Raises error 429 when there are too many, which is an error response."""
         if len(self._alive) >= self._limit:
             raise TOO_MANY_REQUESTS.of(

@@ -214,7 +214,7 @@ class CallRefused(Struct, tag="refused", array_like=True, frozen=True):
     code: int | None = None
 
 
-Message: TypeAlias = (
+FabricMessage: TypeAlias = (
     Hello
     | Interest
     | Release
@@ -246,14 +246,14 @@ class _NewHappened(Struct, tag="happened", array_like=True, frozen=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_DECODER: msgspec.msgpack.Decoder[FabricMessage] = msgspec.msgpack.Decoder(FabricMessage)
 
 
-def encode(message: Message) -> bytes:
+def encode(message: FabricMessage) -> bytes:
     return _ENCODER.encode(message)
 
 
-def decode(payload: bytes) -> Message:
+def decode(payload: bytes) -> FabricMessage:
     try:
         return _DECODER.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

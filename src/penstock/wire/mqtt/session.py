@@ -42,10 +42,6 @@ class MqttSession:
     def unsettled(self) -> int:
         return len(self._owed)
 
-    @property
-    def unacknowledged(self) -> int:
-        return len(self._sent)
-
     def next_id(self) -> int:
         for _ in range(MAX_PACKET_ID):
             self._last_id = self._last_id % MAX_PACKET_ID + 1

@@ -62,19 +62,19 @@ class CreateSession(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRequest(Request):
+class BoundRequest(Request):
     """A request for an existing session; an empty identifier counts as an unknown one."""
 
     session: str
 
 
 @dataclass(frozen=True, slots=True)
-class BindSession(SessionRequest):
+class BindSession(BoundRequest):
     stream: StreamOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribe(SessionRequest):
+class Subscribe(BoundRequest):
     table: int
     silent: bool  # Nothing is sent until `Start`
     data_adapter: str
@@ -90,39 +90,39 @@ class Subscribe(SessionRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class Start(SessionRequest):
+class Start(BoundRequest):
     table: int
 
 
 @dataclass(frozen=True, slots=True)
-class Unsubscribe(SessionRequest):
+class Unsubscribe(BoundRequest):
     table: int
 
 
 @dataclass(frozen=True, slots=True)
-class Reconfigure(SessionRequest):
+class Reconfigure(BoundRequest):
     table: int
     changes_frequency: bool
     max_frequency: float | None  # None: unlimited
 
 
 @dataclass(frozen=True, slots=True)
-class Constrain(SessionRequest):
+class Constrain(BoundRequest):
     max_bandwidth: float | None  # None: unlimited
 
 
 @dataclass(frozen=True, slots=True)
-class ForceRebind(SessionRequest):
+class ForceRebind(BoundRequest):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Destroy(SessionRequest):
+class Destroy(BoundRequest):
     cause_code: int | None  # Never positive
 
 
 @dataclass(frozen=True, slots=True)
-class SendMessage(SessionRequest):
+class SendMessage(BoundRequest):
     message: str
     sequence: str | None  # None: without order
     progressive: int | None  # None: the answer tells the outcome
@@ -228,7 +228,7 @@ def _bind_session(parameters: Parameters) -> BindSession:
     return BindSession(_session(parameters), stream=_stream_options(parameters), unknown=_unknown(parameters))
 
 
-def _control(parameters: Parameters) -> SessionRequest:
+def _control(parameters: Parameters) -> BoundRequest:
     operation = parameters.choice("LS_op", CONTROL_OPERATIONS)
     session = _session(parameters)
     if operation in ("add", "add_silent"):

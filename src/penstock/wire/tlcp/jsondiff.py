@@ -40,7 +40,7 @@ _UNFIT = (
     jsonpatch.JsonPointerException,
 )
 
-Operation = dict[str, Any]
+PatchOperation = dict[str, Any]
 
 # Bytes that the quick comparison may look at, for each byte of the documents. With a change deep inside it looks at the
 # same parts again at every level; beyond this, numbering them is cheaper.
@@ -116,7 +116,7 @@ class _Comparison:
         self._number(self._before)
         self._number(self._after)
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[PatchOperation]:
         return self._compare(self._before, self._after, "")[0]
 
     def _equal(self, before: Any, after: Any) -> bool:
@@ -148,7 +148,7 @@ class _Comparison:
         known = self._known[id(value)] = (self._numbers.setdefault(key, len(self._numbers)), length)
         return known
 
-    def _compare(self, before: Any, after: Any, path: str) -> tuple[list[Operation], int]:
+    def _compare(self, before: Any, after: Any, path: str) -> tuple[list[PatchOperation], int]:
         """The operations, and about how long they are."""
         if self._equal(before, after):
             return [], 0
@@ -163,8 +163,10 @@ class _Comparison:
             return operations, size
         return [{"op": "replace", "path": path, "value": after}], replaced
 
-    def _compare_objects(self, before: dict[str, Any], after: dict[str, Any], path: str) -> tuple[list[Operation], int]:
-        operations: list[Operation] = []
+    def _compare_objects(
+        self, before: dict[str, Any], after: dict[str, Any], path: str
+    ) -> tuple[list[PatchOperation], int]:
+        operations: list[PatchOperation] = []
         size = 0
         for name in before:
             if name not in after:
@@ -179,8 +181,8 @@ class _Comparison:
                 size += self._add(operations, inner, member)
         return operations, size
 
-    def _compare_arrays(self, before: list[Any], after: list[Any], path: str) -> tuple[list[Operation], int]:
-        operations: list[Operation] = []
+    def _compare_arrays(self, before: list[Any], after: list[Any], path: str) -> tuple[list[PatchOperation], int]:
+        operations: list[PatchOperation] = []
         size = 0
         # From left to right, so that a position in the new array is the position at that moment. Between two matches
         # elements are compared in pairs; what is left over has been removed or added.
@@ -212,11 +214,11 @@ class _Comparison:
             (prefix + len(old), prefix + len(new), suffix),
         ]
 
-    def _add(self, operations: list[Operation], path: str, value: Any) -> int:
+    def _add(self, operations: list[PatchOperation], path: str, value: Any) -> int:
         operations.append({"op": "add", "path": path, "value": value})
         return OPERATION_LENGTH + len(path) + self._length(value)
 
-    def _remove(self, operations: list[Operation], path: str) -> int:
+    def _remove(self, operations: list[PatchOperation], path: str) -> int:
         operations.append({"op": "remove", "path": path})
         return OPERATION_LENGTH + len(path)
 

@@ -13,14 +13,14 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from penstock.wire.tlex.errors import BadRequest
-from penstock.wire.tlex.rest import Domain, Identifier, parse
+from penstock.wire.tlex.rest import DomainName, Identifier, parse
 from penstock.wire.tlex.vocabulary import Role
 
 # Controllers of one authorization; more are not worth a list.
 MAX_SCOPE = 10_000
 
 # None of them: all of the domain.
-Scope = Annotated[tuple[Identifier, ...], Meta(extra_json_schema={"uniqueItems": True})]
+TlcScope = Annotated[tuple[Identifier, ...], Meta(extra_json_schema={"uniqueItems": True})]
 Uuid = Annotated[str, Meta(max_length=36, pattern="^[0-9A-Za-z-]+$", examples=["80b142ab-88e8-4600-9a86-8807c19b1b2a"])]
 
 
@@ -68,9 +68,9 @@ class AuthorizationRequest(Struct, frozen=True, kw_only=True, rename="camel", om
     """
 
     role: Role
-    domain: Domain | UnsetType = UNSET
+    domain: DomainName | UnsetType = UNSET
     account: Uuid | UnsetType = UNSET
-    tlc_identifiers: Scope = ()
+    tlc_identifiers: TlcScope = ()
     payload_policy: PolicyBody | UnsetType = UNSET
 
 

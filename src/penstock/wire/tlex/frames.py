@@ -55,11 +55,6 @@ class TlexFrameReader:
         self._rest = bytearray()
         self._needed = 0
 
-    @property
-    def in_frame(self) -> bool:
-        """Whether part of a frame waits for the rest: if the connection ends now, something has been cut off."""
-        return bool(self._rest)
-
     def feed(self, data: bytes) -> list[bytes]:
         if self.error is not None or not data:
             return []

@@ -20,7 +20,7 @@ from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, T
 # The identifier of a controller: eight ASCII characters, case-sensitive. The length is checked as well, because `$`
 # also matches before a final line feed.
 Identifier = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{8}$", min_length=8, max_length=8, examples=["NLZH0023"])]
-Domain = Annotated[str, Meta(min_length=1, examples=["test"])]
+DomainName = Annotated[str, Meta(min_length=1, examples=["test"])]
 
 # Number and duplicates are checked in code, so that the error can say how many there are and which is duplicated.
 Identifiers = Annotated[tuple[Identifier, ...], Meta(extra_json_schema={"minItems": 1, "uniqueItems": True})]
@@ -52,13 +52,13 @@ class RequestDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
 class SessionRequest(Struct, frozen=True, kw_only=True):
     """The body of POST /sessions. Domains are case-insensitive; here they are in lower case."""
 
-    domain: Domain
+    domain: DomainName
     type: SessionType
     protocol: Protocol
     details: RequestDetails
 
 
-class Listener(Struct, frozen=True, kw_only=True):
+class ListenerBody(Struct, frozen=True, kw_only=True):
     """Where to connect to, and until when."""
 
     host: str
@@ -72,7 +72,7 @@ class SessionDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     security_mode: SecurityMode
     tlc_identifier: str | UnsetType = UNSET
     tlc_identifiers: tuple[str, ...] | UnsetType = UNSET
-    listener: Listener
+    listener: ListenerBody
     keep_alive_timeout: timedelta
     clock_diff_limit: timedelta
     clock_diff_limit_duration: timedelta
@@ -82,7 +82,7 @@ class SessionDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     payload_throughput_limit_duration: timedelta
 
 
-class Session(Struct, frozen=True, kw_only=True):
+class SessionAnswer(Struct, frozen=True, kw_only=True):
     """The answer to POST, GET and PUT. The token is a secret until it is used."""
 
     token: str
@@ -101,7 +101,7 @@ class TlcRequest(Struct, frozen=True, kw_only=True):
 
     identifier: Identifier
     type: TlcType | UnsetType = UNSET
-    domain: Domain | UnsetType = UNSET
+    domain: DomainName | UnsetType = UNSET
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from penstock.wire.tlex.rest import Domain, Identifier, Identifiers, parse
+from penstock.wire.tlex.rest import DomainName, Identifier, Identifiers, parse
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType
 
 
@@ -36,7 +36,7 @@ class TemplateRequest(Struct, frozen=True, kw_only=True):
     """The body of POST /sessiontemplates and PUT /sessiontemplates/{uuid}. By default the client's domain."""
 
     name: Annotated[str, Meta(min_length=1, max_length=255, examples=["north"])]
-    domain: Domain | UnsetType = UNSET
+    domain: DomainName | UnsetType = UNSET
     type: SessionType | UnsetType = UNSET
     protocol: Protocol | UnsetType = UNSET
     details: TemplateDetails | UnsetType = UNSET
