@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.config.nats import CREDENTIALS_FILE, NKEY_FILE, is_credentials_file, is_nkey_file
 from penstock.config.schema.cluster import ClusterSection
 from penstock.extras import lack_in
 from penstock.log import get
@@ -54,9 +54,6 @@ LONGEST_PAUSE = 2.0
 
 # Seconds for a connection to end in good order.
 CLOSE_SECONDS = 1.0
-
-# The lines around the two parts of a credentials file.
-_CREDENTIALS = (b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
 
 
 class LinkListener(Protocol):
@@ -340,16 +337,14 @@ def load_client() -> type[OrderedClient]:
 
 
 def check_access(section: ClusterSection) -> None:
-    """Raises OSError if the extra is missing, or a file of credentials is none: nats-py would read on in that."""
+    """Raises OSError if the extra is missing, or a file is not any more what it was when the configuration was read."""
     load_client()
-    if section.credentials_file:
-        found = Path(section.credentials_file).read_bytes()
-        if not all(each in found for each in _CREDENTIALS):
-            raise OSError(f"{section.credentials_file} is not a NATS credentials file")
-    if section.nkey_file:
-        seed = Path(section.nkey_file).read_bytes().strip()
-        if not seed.startswith(b"SU") or not seed.isalnum():
-            raise OSError(f"{section.nkey_file} does not contain the seed of a user nkey, which begins with SU")
+    file = section.credentials_file
+    if file and not is_credentials_file(file):
+        raise OSError(f'cluster.credentials_file = "{file}": expected {CREDENTIALS_FILE}')
+    file = section.nkey_file
+    if file and not is_nkey_file(file):
+        raise OSError(f'cluster.nkey_file = "{file}": expected {NKEY_FILE}')
 
 
 def tls_context(section: ClusterSection) -> ssl.SSLContext:
