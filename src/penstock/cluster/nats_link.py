@@ -20,6 +20,7 @@ from penstock.config.schema.cluster import ClusterSection
 from penstock.extras import lack_in
 from penstock.log import get
 from penstock.monitor.figures import Family, counter, gauge
+from penstock.transport.obstacles import obstacle
 
 if TYPE_CHECKING:
     from penstock.cluster.nats_client import OrderedClient
@@ -165,19 +166,22 @@ class NatsLink:
 
     async def _run(self) -> None:
         pause = FIRST_PAUSE
-        told = ""
+        # What was said of each server that cannot be connected to; others of the list are tried in between.
+        told: dict[str, str] = {}
         for server in cycle(self._section.nats):
             try:
                 client = await self._connect(server)
             except Exception as error:
                 # Whatever a library raises for what a server says: there is no connection, and the next one is tried.
                 reason = explain(error)
-                if told != (told := f"{server}: {reason}"):
+                if told.get(server) != reason:
+                    told[server] = reason
                     log.warning("no connection to NATS", server=server, reason=reason)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
-            pause, told = FIRST_PAUSE, ""
+            pause = FIRST_PAUSE
+            told.clear()
             self.connections += 1
             self._client = client
             log.info("connected to NATS", server=server)
@@ -213,7 +217,7 @@ class NatsLink:
                 await client.connect(
                     [server],
                     name=self._name,
-                    error_cb=_ignore,
+                    error_cb=client.note,
                     closed_cb=closed,
                     allow_reconnect=False,
                     max_reconnect_attempts=1,
@@ -228,9 +232,8 @@ class NatsLink:
                     self._subjects[subject] = await client.subscribe(subject)
                 await client.flush(int(CONNECT_SECONDS))
         except BaseException as error:
-            refused = client.last_error
+            refused = client.why
             await _drop(client)
-            # "No servers available" hides what the one server has said.
             if refused is not None and refused is not error and isinstance(error, Exception):
                 raise refused from None
             raise
@@ -323,10 +326,6 @@ async def _drop(client: OrderedClient) -> None:
         client.abort()
 
 
-async def _ignore(_error: Exception) -> None:
-    """What goes wrong is found where it matters."""
-
-
 def load_client() -> type[OrderedClient]:
     """Raises OSError, in a sentence that names the extra."""
     try:
@@ -360,8 +359,12 @@ def explain(error: BaseException | None) -> str:
     """In words, without what was sent: nats-py's errors name no credentials, those of nkeys may."""
     if error is None:
         return "closed by the server"
-    if isinstance(error, TimeoutError):
-        return "no answer"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    # OpenSSL's own words are the best for what else goes wrong with TLS.
+    is_of_openssl = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError)
+    if isinstance(error, OSError) and not is_of_openssl:
+        return obstacle(error)
     if not isinstance(error, OSError) and type(error).__module__.split(".")[0] != "nats":
         return type(error).__name__
     return str(error).removeprefix("nats: ").strip("'") or type(error).__name__
