@@ -24,6 +24,7 @@ from penstock.cluster.nats_link import check_access
 from penstock.cluster.tenure import Tenure
 from penstock.config import Config, ConfigError, Loaded
 from penstock.config.keys import all_keys, value_of
+from penstock.config.schema.server import ServerSection
 from penstock.durable import keep_to_owner
 from penstock.log import change_levels, get
 from penstock.loop import new_loop
@@ -62,7 +63,8 @@ def join(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = Fal
                 loaded = term.latest()
                 log.info("this hub stands by again")
             if term.rival is not None:
-                raise StartError(f"the hub {term.rival!r} was started after this one, and there can be only one")
+                log.error("stopped because of another hub", hub=term.rival, reason=_only_one(term.rival, loaded.config))
+                return left(1)
     except StartError as error:
         log.error("cannot start", reason=str(error))
         return left(1)
@@ -74,6 +76,15 @@ def _check_access(loaded: Loaded) -> None:
         check_access(loaded.config.cluster)
     except OSError as error:
         raise StartError(str(error)) from None
+
+
+def _only_one(rival: str, config: Config) -> str:
+    """Why a hub without a lease gives way."""
+    reason = "it was started after this one, and without cluster.store there can be only one hub in a cluster"
+    if rival == config.server.node:
+        default = ServerSection().node
+        reason += f"; both are called {rival}: server.node is the name of a node, by default {default}"
+    return reason
 
 
 async def _be_edge(loaded: Loaded) -> None:
