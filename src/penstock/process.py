@@ -67,7 +67,9 @@ class Front(Protocol):
         """It is ready; the second is what to tell the person who has started it of its administrator."""
 
     async def before_stop(self) -> None: ...
-    def reloaded(self) -> None: ...
+    def reloaded(self, loaded: Loaded) -> None:
+        """The server has taken over this configuration."""
+
     def level_set(self, category: str, level: str | None) -> None: ...
     def asked_to_stop(self, stop: Callable[[], None]) -> None:
         """An administrator wants the server to stop, whichever processes it has; `stop` stops this one."""
@@ -94,7 +96,7 @@ class Terminal:
         if self._beside is not None:
             await asyncio.to_thread(self._beside.stop)
 
-    def reloaded(self) -> None:
+    def reloaded(self, loaded: Loaded) -> None:
         """The log has it."""
 
     def level_set(self, category: str, level: str | None) -> None:
@@ -279,7 +281,7 @@ class Reloader:
             found = await asyncio.to_thread(self._loaded.again)
             reloaded = await self._server.reload(found.config)
             change_levels(found.config.log.level, found.config.log.levels)
-            self._front.reloaded()
+            self._front.reloaded(found)
             return reloaded
 
 

@@ -100,7 +100,7 @@ class HubFront:
     async def before_stop(self) -> None:
         """What runs along with the server is the supervisor's."""
 
-    def reloaded(self) -> None:
+    def reloaded(self, loaded: Loaded) -> None:
         self._control.say(ReloadDone())
 
     def level_set(self, category: str, level: str | None) -> None:

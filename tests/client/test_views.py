@@ -9,7 +9,7 @@ from rich.console import Console
 
 from penstock.client.status import Status
 from penstock.client.subscription import ItemUpdate
-from penstock.client.views import BARS, LiveTable, age, bars, number
+from penstock.client.views import BARS, LiveTable, Reports, age, bars, number
 
 
 def update(item: str, **values: str | None) -> ItemUpdate:
@@ -33,6 +33,17 @@ def test_bars_are_as_high_as_the_values() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(-1, "0 s"), (59.9, "59 s"), (60, "1 min"), (3600, "1 h")])
 def test_an_age_is_short(seconds: float, text: str) -> None:
     assert age(seconds) == text
+
+
+def test_an_outage_begins_when_the_connection_is_lost_not_when_the_server_was_last_heard() -> None:
+    now = 1_003.2
+    reports = Reports(events_count=False, clock=lambda: now)
+    assert reports.of(Status(True, 900.0, sessions=1)) == ""
+    # The server had nothing to say for three seconds.
+    assert reports.of(Status(False, 1_000.0, "gone", 1)).startswith("connection lost")
+    now = 1_003.4
+    assert reports.of(Status(False, 1_000.0, "nothing listens there", 1)).startswith("still no connection")
+    assert reports.of(Status(True, 1_003.6, sessions=1)) == "connected again after 0.4 s"
 
 
 @pytest.mark.parametrize("value", [None, "", "abc", "nan", "inf"])

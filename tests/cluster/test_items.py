@@ -543,6 +543,38 @@ def test_an_item_of_a_data_adapter_that_is_gone_is_refused(plant: Plant, edge: E
     assert told(peer) == ["UNSUB,1"]
 
 
+def test_clients_keep_what_they_have_until_a_data_adapter_that_is_late_at_the_new_hub_is_there(
+    plant: Plant, peer: Peer
+) -> None:
+    plant.publish("m", {"x": "1", "y": "a"})
+    peer.subscribe("m", "x y", snapshot=True)
+    plant.settle()
+    told(peer)
+    plant.hubs.clear()
+    hub = plant.add_hub(slow=False)
+    hub.harness.kernel.withdraw("TEST", "HAND")
+    awaited = {("TEST", "HAND")}
+    hub.owner.awaits = lambda adapter_set, data_adapter: (adapter_set, data_adapter) in awaited
+    beat(plant, 6)
+    assert told(peer) == []
+    assert list(hub.owner.edges.values()) == [1]
+    hub.harness.kernel.serve(hub.harness.feed)
+    plant.publish("m", {"x": "2"})
+    beat(plant, 4)
+    assert told(peer) == ["U,1,1,2|"]
+
+
+def test_a_data_adapter_that_will_never_be_there_is_not_waited_for(plant: Plant, peer: Peer) -> None:
+    peer.subscribe("m", "x")
+    plant.settle()
+    plant.hubs.clear()
+    hub = plant.add_hub(slow=False)
+    hub.harness.kernel.withdraw("TEST", "HAND")
+    hub.owner.awaits = lambda adapter_set, data_adapter: False
+    beat(plant, 2)
+    assert told(peer) == ["UNSUB,1"]
+
+
 # -- derived items -----------------------------------------------------------------------------------------------------
 
 

@@ -13,12 +13,14 @@ from pathlib import Path
 from queue import Queue
 from threading import Thread
 
+import msgspec
 import pytest
 from sqlalchemy import create_engine, text
 
 from penstock.cluster.tenure import Tenure, patient_url
 from penstock.config.schema.cluster import ClusterSection
 from penstock.journal.reader import JournalReader
+from penstock.store.hub_lease import HubHolder
 from tests.journal.world import rows_of
 from tests.store.postgres import Postgres
 
@@ -221,15 +223,57 @@ def test_a_hub_that_stops_in_good_order_is_followed_at_once(postgres: Postgres) 
     asyncio.run(scenario())
 
 
-def test_a_database_that_is_not_there_yet_is_waited_for(postgres: Postgres, caplog: pytest.LogCaptureFixture) -> None:
+class CountedTenure(Tenure):
+    """Knows how often it has asked the database."""
+
+    attempts = 0
+
+    def _take(self) -> HubHolder | None:
+        self.attempts += 1
+        return super()._take()
+
+
+def test_a_database_that_is_not_there_yet_is_waited_for_and_told_of_once(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.cluster.tenure.LONGEST_LOOK", 0.05)
+    caplog.set_level("INFO")
     postgres.stop()
 
     async def scenario() -> None:
-        tenure = Tenure(section(postgres), "hub", "1", lambda why: None)
+        tenure = CountedTenure(section(postgres), "hub", "1", lambda why: None)
         waiting = asyncio.ensure_future(tenure.take())
-        await asyncio.to_thread(wait_for, lambda: "does not answer" in caplog.text)
+        await asyncio.to_thread(wait_for, lambda: tenure.attempts > 5)
+        assert caplog.messages.count("the database of the hub's lease does not answer") == 1
         await asyncio.to_thread(postgres.start)
         await waiting
+        assert caplog.messages.count("the database of the hub's lease answers again") == 1
+        await tenure.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_lease_that_is_not_renewed_is_told_of_once_and_again_when_it_is(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.cluster.tenure.RENEWED_AFTER", 0.001)
+    monkeypatch.setattr("penstock.cluster.tenure.RETRY_SECONDS", 0.05)
+    caplog.set_level("INFO")
+    lost = "the hub's lease is not renewed"
+
+    async def scenario() -> None:
+        ended: list[str] = []
+        # Longer than a database takes to start on a busy machine.
+        patient = msgspec.structs.replace(section(postgres), lease_millis=120_000)
+        tenure = Tenure(patient, "hub", "1", ended.append)
+        await tenure.take()
+        await asyncio.to_thread(postgres.stop)
+        await asyncio.to_thread(wait_for, lambda: lost in caplog.messages)
+        await asyncio.to_thread(postgres.start)
+        await asyncio.to_thread(wait_for, lambda: "the hub's lease is renewed again" in caplog.messages)
+        told = [record.fields["reason"] for record in caplog.records if record.getMessage() == lost]  # type: ignore[attr-defined]
+        assert len(told) == len(set(told))
+        assert ended == []
         await tenure.close()
 
     asyncio.run(scenario())

@@ -96,16 +96,6 @@ CASES: dict[str, tuple[str, Callable[[Path], None], str]] = {
         file_in_the_way,
         "file is not a database",
     ),
-    "credentials of NATS that are none": (
-        '[cluster]\nrole = "edge"\nnats = ["nats://127.0.0.1:4222"]\ncredentials_file = "tokens"\n',
-        short_token,
-        "tokens is not a NATS credentials file",
-    ),
-    "a database that nobody knows": (
-        '[tlex]\nenabled = true\nport = 0\nstore = "nosuch://host/name"\n',
-        nothing,
-        "nosuch",
-    ),
 }
 
 
@@ -143,6 +133,32 @@ def test_what_serve_refuses_is_refused_in_the_same_words(case: str, tmp_path: Pa
 
     found = json.loads(forge.run(["config", "check", "--json", *options], tmp_path).stdout)
     assert (found["ok"], found["error"]) == (False, refusal["reason"])
+
+
+HUB = '[cluster]\nrole = "hub"\nnats = ["nats://127.0.0.1:4222"]\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (HUB + 'credentials_file = "tokens"', 'cluster.credentials_file = "tokens": expected a NATS credentials file'),
+        (HUB + 'store = "postgresql+psycopg://me:s3cret@:x/d"', "cluster.store: expected the URL of a PostgreSQL"),
+        (HUB + 'store = "postgresql"', "cluster.store: expected the URL of a PostgreSQL database"),
+        ('[tlex]\nenabled = true\nstore = "nosuch://host/name"', "tlex.store: expected a database URL"),
+    ],
+)
+def test_what_cannot_be_used_whatever_is_running_is_a_mistake_of_the_file(
+    content: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "penstock.toml").write_text(content)
+    short_token(tmp_path)
+    options = ("--config", "penstock.toml", "--data-dir", "data", *PORTS)
+    checked, served = (forge.run([*command, *options], tmp_path) for command in (["config", "check"], ["serve"]))
+    assert (checked.returncode, served.returncode) == (2, 2)
+    assert checked.stderr == served.stderr
+    assert checked.stderr.startswith(f"penstock: penstock.toml: {expected}")
+    assert checked.stderr.count("\n") == 1
+    assert "s3cret" not in checked.stderr
 
 
 def test_a_database_of_a_newer_version_is_refused_and_not_written(tmp_path: Path) -> None:

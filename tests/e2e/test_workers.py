@@ -217,6 +217,49 @@ def test_a_hub_that_is_killed_is_replaced_and_clients_get_the_difference(server:
     assert server.stop() == 0
 
 
+LATE = """
+import os
+from pathlib import Path
+from penstock.adapters import DataAdapter
+
+
+class Late(DataAdapter):
+    def __init__(self, away: Path) -> None:
+        self.away = away
+
+    def start(self) -> None:
+        if self.away.exists():
+            raise OSError("no feed today")
+
+    def subscribe(self, item: str) -> None:
+        self.update(item, {"hub": str(os.getpid())}, snapshot=True)
+"""
+
+
+def test_an_optional_adapter_that_is_late_at_the_next_hub_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(LATE)
+    away = tmp_path / "away"
+    late = "adapters.TEST.data.LATE"
+    settings = {f"{late}.adapter": "late:Late", f"{late}.optional": True, f"{late}.parameters.away": str(away)}
+    with WorkersProcess(tmp_path, settings) as server:
+        client = server.socket_at("w1")
+        subscribe(client, "gold", "hub", data_adapter="LATE")
+        assert client.read_until("U")[-1] == f"U,1,1,{server.workers()['hub']}"
+        server.publish("price", last="1")
+        subscribe(client, "price", "last", number=2, data_adapter="HAND")
+        assert client.read_until("U")[-1] == "U,2,1,1"
+        away.touch()
+        server.replace_worker("hub")
+        server.publish("price", last="2")
+        # The worker has asked for the other item before this one.
+        assert client.read_until("U", "UNSUB")[-1] == "U,2,1,2"
+        assert "no feed today" in server.log
+        away.unlink()
+        assert client.read_until("U", "UNSUB")[-1] == f"U,1,1,{server.workers()['hub']}"
+        close(client)
+        assert server.stop() == 0
+
+
 @pytest.mark.parametrize("worker", ["w1", "hub"])
 def test_a_worker_that_was_frozen_goes_on_where_the_others_are(server: WorkersProcess, worker: str) -> None:
     one, two = both(server)

@@ -10,8 +10,8 @@ import ssl
 
 from penstock.client.address import server_parts
 from penstock.client.errors import ClientError
-from penstock.client.obstacles import obstacle
 from penstock.client.trust import trusting
+from penstock.obstacles import obstacle
 
 
 class ApiPort:

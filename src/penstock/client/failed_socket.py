@@ -1,4 +1,5 @@
-"""Why a WebSocket could not be opened, or was lost, in plain words. Errors of system and TLS are in `obstacles`."""
+"""Why a WebSocket could not be opened, or was lost, in plain words. Errors of system and TLS are in
+`transport.obstacles`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidProxy, InvalidStatus, ProxyError
 
-from penstock.client.obstacles import obstacle
+from penstock.obstacles import obstacle
 
 Proxy = str | Literal[True] | None
 

@@ -15,9 +15,9 @@ from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
 
-from penstock.client.obstacles import obstacle
 from penstock.client.tlex_api import TlexApi, TlexError, TlexRefused, TlexUnreachable
 from penstock.client.trust import trusting
+from penstock.obstacles import obstacle
 from penstock.wire.tlex.datagrams import (
     KEEP_ALIVE_FRAME,
     MONITOR_TYPE,

@@ -10,9 +10,9 @@ import contextlib
 import ssl
 from types import TracebackType
 
-from penstock.client.obstacles import obstacle
 from penstock.client.tlex_api import TlexError, TlexUnreachable
 from penstock.client.trust import trusting
+from penstock.obstacles import obstacle
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.rest import SessionAnswer
 from penstock.wire.tlex.vlog import LINE_END, MAX_LINE, is_message

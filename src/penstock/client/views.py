@@ -53,10 +53,13 @@ ROW = "key", "command"
 class Reports:
     """What there is to say about the connection."""
 
-    def __init__(self, events_count: bool) -> None:
+    def __init__(self, events_count: bool, clock: Callable[[], float] = time.time) -> None:
         # Whether each event counts: then what has happened while there was no session is missing for good.
         self._events_count = events_count
+        self._clock = clock
         self._before: Status | None = None
+        # When the connection was lost. The server may have said nothing for long before that.
+        self._lost = 0.0
 
     def of(self, status: Status) -> str:
         """Empty if all is as it should be from the beginning."""
@@ -64,11 +67,12 @@ class Reports:
         if not status.connected:
             since = f"{datetime.fromtimestamp(status.since).astimezone():%H:%M:%S}"
             if before is None or before.connected:
+                self._lost = self._clock()
                 return f"connection lost, trying again; nothing is known since {since}: {status.reason}"
             return f"still no connection since {since}, trying again: {status.reason}"
         if before is None:
             return ""
-        back = f"connected again after {max(0.0, status.since - before.since):.1f} s"
+        back = f"connected again after {max(0.0, status.since - self._lost):.1f} s"
         if self._events_count and status.sessions > before.sessions:
             return f"{back}, in a new session: updates of this time may be missing"
         return back

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nats.aio.client import Client
-from nats.errors import Error
+from nats.errors import Error, NoServersError
 
 
 class OrderedClient(Client):
@@ -22,6 +22,17 @@ class OrderedClient(Client):
         self._needs_tls = needs_tls
         # Messages that came, whether or not anybody wants them.
         self.arrivals = 0
+        # What went wrong last.
+        self._fault: Exception | None = None
+
+    async def note(self, error: Exception) -> None:
+        """For `connect`, as `error_cb`."""
+        self._fault = error
+
+    @property
+    def why(self) -> Exception | None:
+        """Why there is no connection. The original forgets it when no server is left that it could try."""
+        return self._fault if isinstance(self.last_error, NoServersError) else self.last_error
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes | None) -> None:
         # The original has a queue and a task for each subscription: what came first on one may be heard after what came

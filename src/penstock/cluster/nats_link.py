@@ -13,13 +13,14 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.config.nats import CREDENTIALS_FILE, NKEY_FILE, is_credentials_file, is_nkey_file
 from penstock.config.schema.cluster import ClusterSection
 from penstock.extras import lack_in
 from penstock.log import get
 from penstock.monitor.figures import Family, counter, gauge
+from penstock.obstacles import obstacle
 
 if TYPE_CHECKING:
     from penstock.cluster.nats_client import OrderedClient
@@ -54,9 +55,6 @@ LONGEST_PAUSE = 2.0
 
 # Seconds for a connection to end in good order.
 CLOSE_SECONDS = 1.0
-
-# The lines around the two parts of a credentials file.
-_CREDENTIALS = (b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
 
 
 class LinkListener(Protocol):
@@ -168,19 +166,22 @@ class NatsLink:
 
     async def _run(self) -> None:
         pause = FIRST_PAUSE
-        told = ""
+        # What was said of each server that cannot be connected to; others of the list are tried in between.
+        told: dict[str, str] = {}
         for server in cycle(self._section.nats):
             try:
                 client = await self._connect(server)
             except Exception as error:
                 # Whatever a library raises for what a server says: there is no connection, and the next one is tried.
                 reason = explain(error)
-                if told != (told := f"{server}: {reason}"):
+                if told.get(server) != reason:
+                    told[server] = reason
                     log.warning("no connection to NATS", server=server, reason=reason)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
-            pause, told = FIRST_PAUSE, ""
+            pause = FIRST_PAUSE
+            told.clear()
             self.connections += 1
             self._client = client
             log.info("connected to NATS", server=server)
@@ -216,7 +217,7 @@ class NatsLink:
                 await client.connect(
                     [server],
                     name=self._name,
-                    error_cb=_ignore,
+                    error_cb=client.note,
                     closed_cb=closed,
                     allow_reconnect=False,
                     max_reconnect_attempts=1,
@@ -231,9 +232,8 @@ class NatsLink:
                     self._subjects[subject] = await client.subscribe(subject)
                 await client.flush(int(CONNECT_SECONDS))
         except BaseException as error:
-            refused = client.last_error
+            refused = client.why
             await _drop(client)
-            # "No servers available" hides what the one server has said.
             if refused is not None and refused is not error and isinstance(error, Exception):
                 raise refused from None
             raise
@@ -326,10 +326,6 @@ async def _drop(client: OrderedClient) -> None:
         client.abort()
 
 
-async def _ignore(_error: Exception) -> None:
-    """What goes wrong is found where it matters."""
-
-
 def load_client() -> type[OrderedClient]:
     """Raises OSError, in a sentence that names the extra."""
     try:
@@ -340,16 +336,14 @@ def load_client() -> type[OrderedClient]:
 
 
 def check_access(section: ClusterSection) -> None:
-    """Raises OSError if the extra is missing, or a file of credentials is none: nats-py would read on in that."""
+    """Raises OSError if the extra is missing, or a file is not any more what it was when the configuration was read."""
     load_client()
-    if section.credentials_file:
-        found = Path(section.credentials_file).read_bytes()
-        if not all(each in found for each in _CREDENTIALS):
-            raise OSError(f"{section.credentials_file} is not a NATS credentials file")
-    if section.nkey_file:
-        seed = Path(section.nkey_file).read_bytes().strip()
-        if not seed.startswith(b"SU") or not seed.isalnum():
-            raise OSError(f"{section.nkey_file} does not contain the seed of a user nkey, which begins with SU")
+    file = section.credentials_file
+    if file and not is_credentials_file(file):
+        raise OSError(f'cluster.credentials_file = "{file}": expected {CREDENTIALS_FILE}')
+    file = section.nkey_file
+    if file and not is_nkey_file(file):
+        raise OSError(f'cluster.nkey_file = "{file}": expected {NKEY_FILE}')
 
 
 def tls_context(section: ClusterSection) -> ssl.SSLContext:
@@ -365,8 +359,12 @@ def explain(error: BaseException | None) -> str:
     """In words, without what was sent: nats-py's errors name no credentials, those of nkeys may."""
     if error is None:
         return "closed by the server"
-    if isinstance(error, TimeoutError):
-        return "no answer"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    # OpenSSL's own words are the best for what else goes wrong with TLS.
+    is_of_openssl = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError)
+    if isinstance(error, OSError) and not is_of_openssl:
+        return obstacle(error)
     if not isinstance(error, OSError) and type(error).__module__.split(".")[0] != "nats":
         return type(error).__name__
     return str(error).removeprefix("nats: ").strip("'") or type(error).__name__

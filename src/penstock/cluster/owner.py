@@ -208,6 +208,8 @@ class ItemOwner:
         self._dirty: list[_Stream] = []
         # Whether an edge may have items of an adapter set already; None: it always may.
         self.serves: Callable[[str, str], bool] | None = None
+        # Whether a data adapter of an adapter set that is not there will be; None: it never will.
+        self.awaits: Callable[[str, str], bool] | None = None
         # Pictures that are to be sent, in order.
         self._asked: dict[tuple[str, int], None] = {}
 
@@ -351,7 +353,12 @@ class ItemOwner:
         if tap is not None:
             tap.bind(mode)
             return tap
-        feed = self._kernel.feed(adapter_set, data_adapter)
+        try:
+            feed = self._kernel.feed(adapter_set, data_adapter)
+        except Refusal:
+            if self.awaits is not None and self.awaits(adapter_set, data_adapter):
+                return None
+            raise
         customized: CustomizedItem | None = None
         if is_derived(name):
             derivation = self._derived.find(name)

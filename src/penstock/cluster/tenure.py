@@ -49,6 +49,8 @@ class Tenure:
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._told: HubHolder | None = None
+        # What is wrong with the database, each told of once until it answers again.
+        self._faults: set[str] = set()
 
     @property
     def epoch(self) -> int:
@@ -98,10 +100,13 @@ class Tenure:
     async def _attempt(self) -> HubHolder | None:
         while True:
             try:
-                return await self._call(self._take)
+                holder = await self._call(self._take)
             except _FAILURES as error:
-                log.warning("the database of the hub's lease does not answer", reason=reason(error))
+                self._fails("the database of the hub's lease does not answer", error)
                 await asyncio.sleep(LONGEST_LOOK)
+            else:
+                self._answers("the database of the hub's lease answers again")
+                return holder
 
     def _take(self) -> HubHolder | None:
         if self._store is None:
@@ -120,10 +125,23 @@ class Tenure:
                 self._end(str(error))
                 return
             except _FAILURES as error:
-                log.warning("the hub's lease is not renewed", reason=reason(error), seconds_left=self._lease.left())
+                self._fails("the hub's lease is not renewed", error, seconds_left=self._lease.left())
                 pause = RETRY_SECONDS
             else:
+                self._answers("the hub's lease is renewed again")
                 pause = self._section.lease_millis / 1000 * RENEWED_AFTER
+
+    def _fails(self, event: str, error: Exception, **fields: object) -> None:
+        """Attempts follow one another several times a second."""
+        why = reason(error)
+        if why not in self._faults:
+            self._faults.add(why)
+            log.warning(event, reason=why, **fields)
+
+    def _answers(self, event: str) -> None:
+        if self._faults:
+            self._faults.clear()
+            log.info(event)
 
     def _watch(self) -> None:
         """Whatever the database does, and however long it takes: at the end of the lease it is over."""

@@ -11,8 +11,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.config import database, nats
 from penstock.config.errors import ConfigError
-from penstock.config.keys import dotted, value_of
+from penstock.config.keys import all_keys, dotted, value_of
 from penstock.config.object_store import check_lake
 from penstock.config.readers import check_readers
 from penstock.config.schema.adapters import JournaledSection
@@ -56,8 +57,12 @@ FILES_OF_APPLICATIONS = (
 )
 # Ways to sign in at NATS, of which there is one at most.
 WAYS_INTO_NATS = ("user", "token", "nkey_file", "credentials_file")
-# How the URL of such a database begins.
-POSTGRES = "postgresql"
+# Keys with the URL of a database, and what each may be.
+STORES = {
+    "tlex.store": 'a database URL such as "postgresql+psycopg://host/name", or empty',
+    "push.store": 'a database URL such as "postgresql+psycopg://host/name", or empty',
+    "cluster.store": "the URL of a PostgreSQL database, or empty for no standby",
+}
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})
 
 KeySources = Mapping[str, str]
@@ -80,6 +85,7 @@ def check(config: Config, places: KeySources) -> None:
     _check_ditto(config, places)
     _check_tlex(config, places)
     _check_push(config, places)
+    _check_stores(config, places)
     _check_cluster(config, places)
     _check_cors(config, places)
     _check_pages(config, places)
@@ -396,8 +402,7 @@ def _needed_by(application: str, section: AnyApplicationSection) -> dict[str, st
 def _check_cluster(config: Config, places: KeySources) -> None:
     cluster = config.cluster
     if cluster.role == "none":
-        if cluster.nats:
-            raise _wrong(config, places, "cluster.nats", 'cluster.role to be "hub", "edge" or "both" as well')
+        _check_no_cluster(config, places)
         return
     if not cluster.nats:
         allowed = "cluster.nats to have the address of a NATS server as well"
@@ -405,20 +410,48 @@ def _check_cluster(config: Config, places: KeySources) -> None:
     if config.server.workers:
         allowed = "0, because of " + _reference(config, places, "cluster.role") + "; start several edges instead"
         raise _wrong(config, places, "server.workers", allowed)
+    for address in cluster.nats:
+        if fault := nats.address_fault(address):
+            raise _wrong(config, places, "cluster.nats", f"addresses of NATS servers; {fault}")
     _check_nats_credentials(config, places)
     _check_cluster_tls(config, places)
-    if cluster.store and not cluster.store.startswith(POSTGRES):
-        allowed = "the URL of a PostgreSQL database, or empty for no standby"
-        raise _wrong(config, places, "cluster.store", allowed)
+    if cluster.store and not database.is_postgres(cluster.store):
+        problem, value = f"expected {STORES['cluster.store']}", database.shown(cluster.store)
+        raise ConfigError(places["cluster.store"], problem, key="cluster.store", value=value)
     if cluster.store and cluster.role != "edge":
-        for key, enabled, store in (
-            ("tlex.store", config.tlex.enabled, config.tlex.store),
-            ("push.store", config.push.enabled, config.push.store),
-        ):
-            if enabled and not store.startswith(POSTGRES):
-                place = places.get(key, places["cluster.store"])
-                problem = "expected the URL of a PostgreSQL database, because a standby cannot use an SQLite file"
-                raise ConfigError(place, f"{problem}, and cluster.store is set", key=key, value=store)
+        _check_hub_stores(config, places)
+
+
+def _check_no_cluster(config: Config, places: KeySources) -> None:
+    """Who has set anything of a cluster does not want a single server."""
+    default = Config()
+    for name, key in all_keys().items():
+        value = value_of(config, name)
+        if name.startswith("cluster.") and value != value_of(default, name):
+            shown = None if key.secret or name in STORES else value
+            problem = 'expected cluster.role to be "hub", "edge" or "both" as well'
+            raise ConfigError(places[name], problem, key=name, value=shown)
+
+
+def _check_hub_stores(config: Config, places: KeySources) -> None:
+    """A hub that has a standby cannot keep anything in a file of its own."""
+    if lack := database.lack_of_driver(config.cluster.store):
+        raise ConfigError(places["cluster.store"], f"expected a database that can be used; {lack}", key="cluster.store")
+    for key, enabled, store in (
+        ("tlex.store", config.tlex.enabled, config.tlex.store),
+        ("push.store", config.push.enabled, config.push.store),
+    ):
+        if enabled and not database.is_postgres(store):
+            place = places.get(key, places["cluster.store"])
+            problem = "expected the URL of a PostgreSQL database, because a standby cannot use an SQLite file"
+            raise ConfigError(place, f"{problem}, and cluster.store is set", key=key, value=database.shown(store))
+
+
+def _check_stores(config: Config, places: KeySources) -> None:
+    for key, allowed in STORES.items():
+        url = value_of(config, key)
+        if url and (fault := database.fault(url)):
+            raise ConfigError(places[key], f"expected {allowed}; {fault}", key=key)
 
 
 def _check_nats_credentials(config: Config, places: KeySources) -> None:
@@ -430,9 +463,14 @@ def _check_nats_credentials(config: Config, places: KeySources) -> None:
     if len(given) > 1:
         problem = f"expected only one way to log in; cluster.{given[0]} is also set"
         raise ConfigError(places[f"cluster.{given[1]}"], problem, key=f"cluster.{given[1]}")
-    for key in ("nkey_file", "credentials_file"):
+    for key, is_one, allowed in (
+        ("nkey_file", nats.is_nkey_file, nats.NKEY_FILE),
+        ("credentials_file", nats.is_credentials_file, nats.CREDENTIALS_FILE),
+    ):
         if file := getattr(cluster, key):
             _check_readable(config, places, f"cluster.{key}", file)
+            if not is_one(file):
+                raise _wrong(config, places, f"cluster.{key}", allowed)
 
 
 def _check_cluster_tls(config: Config, places: KeySources) -> None:

@@ -10,10 +10,11 @@ from msgspec import Meta, Struct
 
 from penstock.config.schema.values import SECRET, OptionalHostName, OptionalLine, OptionalPath, about
 
+# Which ports and IPv6 addresses there are is looked at in checks.py.
 NatsAddress = Annotated[
     str,
     Meta(
-        pattern=r"^(nats|tls)://[A-Za-z0-9._:\[\]-]+\Z",
+        pattern=r"^(nats|tls)://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z",
         extra={"allowed": 'an address such as "nats://host:4222" or "tls://host:4222", without user and password'},
     ),
 ]

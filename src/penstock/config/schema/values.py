@@ -12,6 +12,9 @@ from msgspec import Meta
 # overflow the timers of event loops.
 LARGEST = 2_147_483_647
 
+# Of those that one can connect to; what is listened on may be 0, for any.
+PORTS = range(1, 65_536)
+
 # The sorts of value. `extra["allowed"]` says in words what a pattern says in symbols; ranges need no words.
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Positive = Annotated[int, Meta(ge=1, le=LARGEST)]

@@ -98,6 +98,8 @@ class HubService(Service):
         self.owner = ItemOwner(kernel, part.epoch, derived, self._fabric.send, self._fabric.spread, self._wake)
         self.guests = Guests(part.epoch, sets.judge_of, desk, derived, self._fabric.send, time.monotonic)
         self.owner.serves = self.guests.serves
+        # Clients keep what a former hub's optional data adapter has said until that of this one has started.
+        self.owner.awaits = sets.has_adapter
         self.guests.settled = self.owner.settled
         # The edges that have been welcomed.
         self.roll = EdgeRoll(node, self.guests, time.monotonic)
