@@ -140,6 +140,7 @@ async def serve_edge(server: EdgeServer, loaded: Loaded, ready: Callable[[], Non
     stopped, reload_asked = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     handle_signals(loop, stopped, reload_asked)
+    server.stop_by(stopped.set)
     if not await start_unless(server.start(), stopped):
         log.info("stopped before it was ready")
         return

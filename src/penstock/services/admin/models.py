@@ -70,6 +70,10 @@ class Draining(Body):
         Field(description="Sessions are ended evenly within this time; null: they are not ended."),
     ] = None
     stop: Annotated[bool, Field(description="Whether the process stops when no session is left.")] = False
+    node: Annotated[
+        Name | None,
+        Field(description="The node to drain, by its name in `GET /cluster`; null: the whole server."),
+    ] = None
 
 
 class LevelSetting(Body):
@@ -167,10 +171,12 @@ class BlockInfo(BaseModel):
 
 
 class DrainInfo(BaseModel):
+    node: str | None = Field(description="The node that was asked about; null: the whole server.")
     draining: bool
     seconds_left: float | None
     stop: bool
     sessions: int
+    nodes: list[str] = Field(description="The nodes that are drained by themselves.")
 
 
 class NodeInfo(BaseModel):
@@ -181,6 +187,7 @@ class NodeInfo(BaseModel):
     since_ms: int = Field(
         description="When an edge connected to the hub, or the hub started; in milliseconds since 1970."
     )
+    state: str = Field(description="up, draining, or silent: it has not answered within the last seconds.")
     answers: bool = Field(description="Whether it has answered within the last seconds.")
     sessions: int
     items: int

@@ -6,6 +6,7 @@ What is done is in `penstock.services.admin`; the hub's side is `clients`, and `
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -51,7 +52,13 @@ PER_TURN = 200
 class EdgeAdministration:
     """Lives on the event loop."""
 
-    def __init__(self, kernel: Kernel, gate: Gate, calls: EdgeCalls) -> None:
+    def __init__(
+        self, kernel: Kernel, gate: Gate, calls: EdgeCalls, join: Callable[[bool], Awaitable[None]] | None
+    ) -> None:
+        """`join` has it listen at ports that it shares with others, or leave them to those; None: it shares none."""
+        # What stops the process, for a drain that ends so; None: this edge runs inside another program.
+        self.stop: Callable[[], None] | None = None
+        self._join = join
         self._kernel = kernel
         self._gate = gate
         self._clients = OwnClients(kernel)
@@ -69,9 +76,12 @@ class EdgeAdministration:
         known = {scope.value: scope for scope in BlockScope}
         self._gate.blocks = {BlockKey(known[scope], name): by for scope, name, by in wanted.blocks if scope in known}
         if wanted.draining:
-            self.drain.begin(wanted.seconds_left, None)
+            self.drain.begin(wanted.seconds_left, self.stop if wanted.stop else None)
         elif self.drain.is_on:
             self.drain.cancel()
+        if self._join is not None:
+            # The system would still give it a part of all new clients.
+            await self._join(not (wanted.draining and wanted.others))
         return encode_body(None)
 
     # -- sessions and items ---------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from penstock.kernel.kernel import Kernel
 from penstock.log import get
 from penstock.monitor.figures import Family, counter, durations, gauge
 from penstock.services.cluster.administration import GATE
+from penstock.services.cluster.drains import EdgeDrains
 from penstock.services.cluster.roll import EdgeRoll
 from penstock.services.errors import StartError
 from penstock.services.service import Listening, Service
@@ -103,6 +104,7 @@ class HubService(Service):
         self.roll = EdgeRoll(node, self.guests, time.monotonic)
         # Who is let in, at edges as well; None: everybody.
         self.gate: Callable[[], GateBody] | None = None
+        self.drains = EdgeDrains(self.has_clients, self.roll, self.guests, self.spread_gate)
         self.edge_observer: EdgeObserver | None = None
         self._welcome_due = False
         self._timers: list[asyncio.TimerHandle] = []
@@ -184,6 +186,7 @@ class HubService(Service):
         self.guests.lost(edge)
         if self.edge_observer is not None:
             self.edge_observer.edge_lost(edge)
+        self._come_or_gone()
 
     def _greet(self, edge: str, hello: Hello) -> None:
         if hello.version != VERSION:
@@ -206,6 +209,7 @@ class HubService(Service):
             self.edge_observer.edge_came(edge, hello.run)
         self._fabric.send(edge, encode(self._welcome()))
         self._tell_gate(edge)
+        self._come_or_gone()
 
     def spread_gate(self) -> None:
         """Somebody else is let in than before."""
@@ -214,7 +218,12 @@ class HubService(Service):
 
     def _tell_gate(self, edge: str) -> None:
         if self.gate is not None:
-            self.guests.tell(edge, GATE, self.gate())
+            self.guests.tell(edge, GATE, self.drains.gate_of(edge, self.gate()))
+
+    def _come_or_gone(self) -> None:
+        """An edge that drains leaves ports that it shares to others only while there are others."""
+        if self.drains:
+            self.spread_gate()
 
     # -- adapter sets ---------------------------------------------------------------------------------------------
 

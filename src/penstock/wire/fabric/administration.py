@@ -96,3 +96,7 @@ class GateBody(Struct, array_like=True, frozen=True):
     draining: bool
     # In which sessions are ended; None: they go by themselves.
     seconds_left: float | None
+    # Whether the edge stops when no session is left.
+    stop: bool = False
+    # Whether other edges take clients while this one drains.
+    others: bool = False
