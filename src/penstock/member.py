@@ -16,6 +16,7 @@ from penstock.adapters.outlive import run_to_end
 from penstock.adapters.roster import Roster
 from penstock.cluster.nats import NatsEdge, NatsHub
 from penstock.cluster.nats_link import check_access
+from penstock.cluster.standby import StandbyVoice
 from penstock.cluster.tenure import Tenure
 from penstock.config import Loaded
 from penstock.durable import keep_to_owner
@@ -103,9 +104,15 @@ class HubTerm:
             self._is_ousted = True
             stopped.set()
 
-        tenure = Tenure(self._section, self._loaded.config.server.node, self._run, ended)
+        node = self._loaded.config.server.node
+        voice = StandbyVoice(self._section, node, self._run)
+        tenure = Tenure(self._section, node, self._run, ended, voice.say)
+        # Beside what follows: nobody waits for this hub any longer because NATS is slow.
+        silent: asyncio.Task[None] | None = None
         try:
-            if not await start_unless(_taken(tenure), stopped):
+            is_active = await start_unless(_taken(tenure), stopped)
+            silent = asyncio.get_running_loop().create_task(voice.close())
+            if not is_active:
                 log.info("stopped while standing by")
                 return
             with self._directory():
@@ -118,6 +125,8 @@ class HubTerm:
             log.warning("this hub did not shut down properly", reason=f"{type(error).__name__}: {error}")
         finally:
             await tenure.close()
+            if silent is not None:
+                await silent
 
     def _directory(self) -> contextlib.AbstractContextManager[None]:
         path = Path(self._loaded.config.server.data_dir)
@@ -139,7 +148,8 @@ class HubTerm:
             return HubPart(NatsHub(self._section, node, self._run, superseded=superseded), epoch, stream)
         is_owner = tenure.is_owner
         fabric = NatsHub(self._section, node, self._run, is_owner=is_owner, superseded=superseded, is_leased=True)
-        return HubPart(fabric, epoch, stream, Fence(epoch, is_owner), tenure.lease)
+        fence = Fence(epoch, is_owner)
+        return HubPart(fabric, epoch, stream, fence, tenure.lease, fabric.standbys.bystanders)
 
 
 async def _taken(tenure: Tenure) -> None:

@@ -9,6 +9,7 @@ from time import monotonic, sleep
 
 import pytest
 
+from penstock.cluster.ports import Bystander
 from penstock.kernel.identity import public
 from penstock.services.cluster import clients as clients_module
 from penstock.services.cluster.administration import ADMINISTER
@@ -270,3 +271,18 @@ def test_the_status_names_hub_and_edges(site: ClusterSite, streams: list[Stream]
     assert json.dumps(found)
     site.run(site.stop_edge("w2"))
     assert [each["name"] for each in site.ask("GET", "/cluster").body["nodes"]] == ["hub", "w1"]
+
+
+def test_the_status_names_hubs_that_stand_by_and_workers_that_are_given_up(site: ClusterSite) -> None:
+    site.bystanders = [
+        Bystander("h2", "h2", "standby", "up", "1.0", 5.0),
+        Bystander("w3", "penstock-w3", "edge", "given up", "1.0", 7.0),
+    ]
+    *_, standby, worker = site.ask("GET", "/cluster").body["nodes"]
+    nothing = {"sessions": 0, "items": 0, "lag_millis": None, "version": "1.0"}
+    told = {"name": "h2", "node": "h2", "role": "standby", "state": "up", "answers": True, "since_ms": 5_000}
+    assert standby == told | nothing
+    told = {"name": "w3", "node": "penstock-w3", "role": "edge", "state": "given up", "answers": False}
+    assert worker == told | nothing | {"since_ms": 7_000}
+    # They have no clients that could go elsewhere.
+    assert site.ask("POST", "/drain", {"node": "w3"}).error.endswith("those are w1, w2")

@@ -182,12 +182,18 @@ class DrainInfo(BaseModel):
 class NodeInfo(BaseModel):
     name: str = Field(description="Its name in logs and metrics: `hub`, `w1`, or the name of a node.")
     node: str = Field(description="What the identifiers of its sessions end with.")
-    role: str = Field(description="single, hub, edge, or both for a hub that also serves clients.")
+    role: str = Field(
+        description="single, hub, edge, both for a hub that also serves clients, or standby for one that is not active."
+    )
     version: str
     since_ms: int = Field(
-        description="When an edge connected to the hub, or the hub started; in milliseconds since 1970."
+        description="When an edge connected to the hub, the hub started or first heard of a standby, or a worker was "
+        "given up; in milliseconds since 1970."
     )
-    state: str = Field(description="up, draining, or silent: it has not answered within the last seconds.")
+    state: str = Field(
+        description="up; draining; silent: it has not answered within the last seconds; or given up: a worker that is "
+        "not started again."
+    )
     answers: bool = Field(description="Whether it has answered within the last seconds.")
     sessions: int
     items: int

@@ -17,7 +17,7 @@ from penstock import __version__
 from penstock.cluster.derived import DerivedItems
 from penstock.cluster.guests import Guests
 from penstock.cluster.owner import ItemOwner
-from penstock.cluster.ports import HubFabric
+from penstock.cluster.ports import Bystander, HubFabric
 from penstock.kernel.feed import Feed
 from penstock.kernel.kernel import Kernel
 from penstock.log import get
@@ -63,7 +63,7 @@ TICK = 0.25
 class HubPart:
     """What makes a server a hub. `stream` are the listeners that its edges have; None: it has a streaming port of its
     own. `epoch` is larger than that of every hub before it. `fence` keeps a hub that is replaced out of the journal,
-    `store_fence` out of the databases.
+    `store_fence` out of the databases. `bystanders` are for its status.
     """
 
     fabric: HubFabric
@@ -71,6 +71,7 @@ class HubPart:
     stream: list[Listening] | None = None
     fence: Fence | None = None
     store_fence: StoreFence | None = None
+    bystanders: Callable[[], list[Bystander]] = list
 
 
 class EdgeObserver(Protocol):
@@ -91,6 +92,7 @@ class HubService(Service):
         self.epoch = part.epoch
         # Whether clients are connected to this process as well.
         self.has_clients = part.stream is None
+        self.bystanders = part.bystanders
         self._node = node
         self._fabric = part.fabric
         self._kernel = kernel

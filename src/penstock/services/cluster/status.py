@@ -1,6 +1,6 @@
 """Which processes a server is made of, and how they are: what `penstock cluster status` shows.
 
-Standby hubs say nothing before they are active, so they are not in it.
+Beside the hub and its edges these are hubs that stand by, and workers that are given up, as far as the hub is told.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ClusterStatus:
         own = self._own()
         if self.hub is None:
             return ClusterInfo(epoch=None, nodes=[own])
-        return ClusterInfo(epoch=str(self.hub.epoch), nodes=[own, *self._edges(self.hub)])
+        return ClusterInfo(epoch=str(self.hub.epoch), nodes=[own, *self._edges(self.hub), *_bystanders(self.hub)])
 
     def _own(self) -> NodeInfo:
         from penstock.services.admin.models import NodeInfo
@@ -81,3 +81,23 @@ class ClusterStatus:
 
 def _state(answers: bool, draining: bool) -> str:
     return "silent" if not answers else "draining" if draining else "up"
+
+
+def _bystanders(hub: HubService) -> list[NodeInfo]:
+    from penstock.services.admin.models import NodeInfo
+
+    return [
+        NodeInfo(
+            name=each.name,
+            node=each.node,
+            role=each.role,
+            version=each.release,
+            since_ms=int(each.since * MILLIS),
+            state=each.state,
+            answers=each.state == "up",
+            sessions=0,
+            items=0,
+            lag_millis=None,
+        )
+        for each in hub.bystanders()
+    ]
