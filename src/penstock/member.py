@@ -145,11 +145,13 @@ class HubTerm:
         node = self._loaded.config.server.node
         stream: list[Listening] | None = None if self._section.role == "both" else []
         if tenure is None:
-            return HubPart(NatsHub(self._section, node, self._run, superseded=superseded), epoch, stream)
+            return HubPart(
+                NatsHub(self._section, node, self._run, superseded=superseded), epoch, stream, tells_levels=True
+            )
         is_owner = tenure.is_owner
         fabric = NatsHub(self._section, node, self._run, is_owner=is_owner, superseded=superseded, is_leased=True)
         fence = Fence(epoch, is_owner)
-        return HubPart(fabric, epoch, stream, fence, tenure.lease, fabric.standbys.bystanders)
+        return HubPart(fabric, epoch, stream, fence, tenure.lease, fabric.standbys.bystanders, tells_levels=True)
 
 
 async def _taken(tenure: Tenure) -> None:

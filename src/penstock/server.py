@@ -162,6 +162,7 @@ class Server:
             self.steering.clients = clients
             self.steering.gate_changed = self.hub.spread_gate
             self.steering.nodes = self.hub.drains
+            self.steering.levels_changed = self.hub.spread_levels
             shown.update(clients.tables())
         # In the order in which they open. They drain in the reverse order, those of one line at the same time, then
         # close in the reverse order. Doors come after everything that they show to clients.

@@ -77,7 +77,7 @@ async def until(condition: Callable[[], bool], again: Callable[[], object]) -> N
 def test_the_active_hub_hears_of_it_and_of_its_end(tmp_path: Path) -> None:
     async def main() -> None:
         with NatsServer(tmp_path) as server:
-            section = ClusterSection(role="hub", nats=[server.url])
+            section = ClusterSection(role="hub", nats=(server.url,))
             hub = NatsHub(section, "h1", "r1", is_leased=True)
             await hub.open(Listening(), 7)
             voice = StandbyVoice(section, "h2", "r2")
@@ -92,5 +92,5 @@ def test_the_active_hub_hears_of_it_and_of_its_end(tmp_path: Path) -> None:
 
 
 def test_a_hub_that_never_stood_by_has_no_connection_to_close() -> None:
-    voice = StandbyVoice(ClusterSection(role="hub", nats=["nats://127.0.0.1:1"]), "h2", "r2")
+    voice = StandbyVoice(ClusterSection(role="hub", nats=("nats://127.0.0.1:1",)), "h2", "r2")
     asyncio.run(voice.close())

@@ -190,6 +190,30 @@ def test_the_status_shows_which_hub_stands_by(tmp_path: Path) -> None:
         wait_until(lambda: "h1" not in shown(second), "it has left")
 
 
+def test_a_level_of_the_log_is_set_at_edges_as_well_also_at_those_that_come_later(tmp_path: Path) -> None:
+    write_users(tmp_path / "users")
+    users = f'admin.users = "{tmp_path / "users"}"\n'
+    with ClusterOfNodes(tmp_path, ["h1"], lease_millis=None, more=lambda postgres: users) as cluster:
+        hub, one, two = cluster["h1"].ports["api"], cluster["e1"], cluster["e2"]
+        two.end(signal.SIGTERM)
+        # What the log says of each session, at level info.
+        setting = {"category": "penstock.doors", "level": "error"}
+        assert ask(hub, "PUT", "/levels", setting).status == 200
+        two.start()
+        two.wait_until_ready()
+
+        def is_quiet(edge: ClusterNode) -> bool:
+            before = edge.log.count("session opened")
+            with edge.client():
+                return edge.log.count("session opened") == before
+
+        for edge in (one, two):
+            wait_until(lambda edge=edge: is_quiet(edge), f"{edge.name} is quiet")  # type: ignore[misc]
+        assert ask(hub, "PUT", "/levels", {**setting, "level": None}).status == 200
+        for edge in (one, two):
+            wait_until(lambda edge=edge: not is_quiet(edge), f"{edge.name} says it again")  # type: ignore[misc]
+
+
 def test_edges_come_and_go_and_others_see_nothing_of_it(cluster: ClusterOfNodes) -> None:
     publish(cluster["h1"], "1")
     stays, goes = watching(cluster, "e1", "e2")

@@ -81,8 +81,8 @@ def test_a_worker_is_drained_and_its_client_is_at_the_other_with_the_right_value
     server.publish("price", last="2")
     for client in (moved, two):
         assert client.read_line() == "U,1,1,2"
-    nodes = {each["name"]: each["state"] for each in ask(server.api_port, "GET", "/cluster").body["nodes"]}
-    assert nodes == {"hub": "up", "w1": "draining", "w2": "up"}
+    # Before they have been asked for the first time they are silent.
+    until(lambda: states(server) == {"hub": "up", "w1": "draining", "w2": "up"}, "the status says so")
     # The last one keeps the port, and tells everybody why it takes nobody.
     assert ask(server.api_port, "POST", "/drain", {"node": "w2"}).status == 200
     until(lambda: "503" in status_line(server), "refused in words")
@@ -93,6 +93,10 @@ def test_a_worker_is_drained_and_its_client_is_at_the_other_with_the_right_value
         client.__exit__(None, None, None)
     assert server.stop() == 0
     assert " ERROR " not in server.log
+
+
+def states(server: WorkersProcess) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in ask(server.api_port, "GET", "/cluster").body["nodes"]}
 
 
 def status_line(server: WorkersProcess) -> str:

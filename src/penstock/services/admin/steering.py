@@ -79,6 +79,8 @@ class Steering:
         self._drains_own = False
         # Told when somebody else is let in than before.
         self.gate_changed: Callable[[], None] = _nobody_else
+        # Told when a level of the log has been set.
+        self.levels_changed: Callable[[], None] = _nobody_else
         self.process: ProcessHandle | None = None
         self._tlex = tlex
         self._push = push
@@ -240,6 +242,7 @@ class Steering:
             raise AdminProblem(422, str(error)) from None
         if self.process is not None:
             self.process.level_set(category, level)
+        self.levels_changed()
         self._audit.done(who, "set log level", category=category, log_level=level)
 
     def clear_failure(self, who: Administrator, label: str) -> None:

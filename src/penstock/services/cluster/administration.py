@@ -15,6 +15,7 @@ from penstock.cluster.derived import real_name
 from penstock.doors.gate import BlockKey, BlockScope, Gate
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.ruling import Ruling
+from penstock.log import LevelError, get, set_levels_alone
 from penstock.services.admin.clients import OwnClients
 from penstock.services.admin.drain import Drain
 from penstock.services.admin.problems import AdminProblem
@@ -28,6 +29,7 @@ from penstock.wire.fabric.administration import (
     EndSubscription,
     GateBody,
     ItemPath,
+    LevelsBody,
     LimitSession,
     LimitSubscription,
     ListRows,
@@ -41,9 +43,12 @@ if TYPE_CHECKING:
 
     from penstock.cluster.edge_calls import EdgeCalls
 
+log = get(__name__)
+
 # The calls that edges answer.
 ADMINISTER = "administer"
 GATE = "gate"
+LEVELS = "levels"
 
 # How many rows or items are looked at before everybody else has a turn.
 PER_TURN = 200
@@ -67,6 +72,7 @@ class EdgeAdministration:
         self._rows = SessionsTable(kernel)
         calls.methods[ADMINISTER] = self._administer
         calls.methods[GATE] = self._take_gate
+        calls.methods[LEVELS] = _take_levels
 
     # -- who is let in --------------------------------------------------------------------------------------------
 
@@ -139,6 +145,15 @@ class EdgeAdministration:
             if len(found) % PER_TURN == 0:
                 await asyncio.sleep(0)
         return found
+
+
+async def _take_levels(body: Raw) -> bytes:
+    try:
+        set_levels_alone(decode_body(LevelsBody, body).levels)
+    except LevelError as error:
+        # The hub may be of another release, which has other categories.
+        log.warning("levels of the log that the hub has set are not possible here", reason=str(error))
+    return encode_body(None)
 
 
 def _json(model: BaseModel) -> bytes:

@@ -20,16 +20,16 @@ from penstock.cluster.owner import ItemOwner
 from penstock.cluster.ports import Bystander, HubFabric
 from penstock.kernel.feed import Feed
 from penstock.kernel.kernel import Kernel
-from penstock.log import get
+from penstock.log import get, levels_over
 from penstock.monitor.figures import Family, counter, durations, gauge
-from penstock.services.cluster.administration import GATE
+from penstock.services.cluster.administration import GATE, LEVELS
 from penstock.services.cluster.drains import EdgeDrains
 from penstock.services.cluster.roll import EdgeRoll
 from penstock.services.errors import StartError
 from penstock.services.service import Listening, Service
 from penstock.services.sets import SetsService
 from penstock.transport.episode import Episode
-from penstock.wire.fabric.administration import GateBody
+from penstock.wire.fabric.administration import GateBody, LevelsBody
 from penstock.wire.fabric.messages import (
     VERSION,
     Alive,
@@ -72,6 +72,8 @@ class HubPart:
     fence: Fence | None = None
     store_fence: StoreFence | None = None
     bystanders: Callable[[], list[Bystander]] = list
+    # Whether edges are told levels of the log by the hub; those of one machine hear of them from their supervisor.
+    tells_levels: bool = False
 
 
 class EdgeObserver(Protocol):
@@ -93,6 +95,7 @@ class HubService(Service):
         # Whether clients are connected to this process as well.
         self.has_clients = part.stream is None
         self.bystanders = part.bystanders
+        self._tells_levels = part.tells_levels
         self._node = node
         self._fabric = part.fabric
         self._kernel = kernel
@@ -211,12 +214,22 @@ class HubService(Service):
             self.edge_observer.edge_came(edge, hello.run)
         self._fabric.send(edge, encode(self._welcome()))
         self._tell_gate(edge)
+        self._tell_levels(edge)
         self._come_or_gone()
 
     def spread_gate(self) -> None:
         """Somebody else is let in than before."""
         for edge in self.roll.entries:
             self._tell_gate(edge)
+
+    def spread_levels(self) -> None:
+        """Levels of the log have been set while the server runs."""
+        for edge in self.roll.entries:
+            self._tell_levels(edge)
+
+    def _tell_levels(self, edge: str) -> None:
+        if self._tells_levels:
+            self.guests.tell(edge, LEVELS, LevelsBody(levels_over()))
 
     def _tell_gate(self, edge: str) -> None:
         if self.gate is not None:

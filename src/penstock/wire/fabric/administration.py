@@ -1,4 +1,5 @@
-"""What an administrator asks of an edge, on its way from the hub: bodies of the calls `administer` and `gate`.
+"""What an administrator asks of an edge, on its way from the hub: bodies of the calls `administer`, `gate` and
+`levels`.
 
 What is done is in `penstock.services.admin`, who asks whom in `penstock.services.cluster`.
 """
@@ -87,6 +88,12 @@ class AdminReply(Struct, array_like=True, frozen=True):
     problem: str = ""
     status: int = 200
     is_here: bool = True
+
+
+class LevelsBody(Struct, array_like=True, frozen=True):
+    """Levels of the log that are set over the configuration of the process, and no others, by category."""
+
+    levels: dict[str, str]
 
 
 class GateBody(Struct, array_like=True, frozen=True):
