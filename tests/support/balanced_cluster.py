@@ -6,6 +6,7 @@ The files are those of a reader, but for the ports, and for what makes a node an
 from __future__ import annotations
 
 import os
+import re
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,11 +18,10 @@ from tests.support.cluster_nodes import LEASE_MILLIS, ClusterNode
 from tests.support.nats_server import NatsServer
 from tests.support.waiting import wait_until
 
-EDGE = """
-[cluster]
-role = "edge"
-nats = ["{nats}"]
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "balancers.md"
+# What makes an edge of a node, as the page has it, and where NATS is there.
+[EDGE] = re.findall(r"(?ms)<<'END'\n(.*?)^END$", PAGE.read_text("utf-8"))
+NATS = "nats://127.0.0.1:4222"
 HUB = """
 [server]
 node = "{name}"
@@ -53,7 +53,7 @@ class BalancedCluster(Cluster):
             text = HUB.format(lease_millis=LEASE_MILLIS, **filled) + ADAPTER_SET.format(node="hub")
             self._members[name] = ClusterNode(name, directory, text)
         for name in "ab":
-            text = (directory / f"{name}.toml").read_text() + EDGE.format(nats=self.nats.url)
+            text = (directory / f"{name}.toml").read_text() + EDGE.replace(NATS, self.nats.url)
             for place in (f"{name}-data", "admins"):
                 text = text.replace(f'"{place}"', f'"{directory / place}"')
             self._members[name] = ClusterNode(name, directory, text)
