@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.store.postgres import Postgres
-from tests.support.administration import write_users
+from tests.support.administration import ask, write_users
 from tests.support.balancers import ADAPTER_SET, Cluster
 from tests.support.cluster_nodes import LEASE_MILLIS, ClusterNode
 from tests.support.nats_server import NatsServer
@@ -28,6 +28,8 @@ node = "{name}"
 data_dir = "{directory}/data"
 [api]
 port = 0
+[admin]
+users = "{directory}/admins"
 [cluster]
 role = "hub"
 nats = ["{nats}"]
@@ -44,11 +46,11 @@ class BalancedCluster(Cluster):
         super().__init__(directory, balancer, is_literal=True)
         self._stack = ExitStack()
         self.nats = self._stack.enter_context(NatsServer(directory))
-        self._postgres = self._stack.enter_context(Postgres())
+        self.postgres = self._stack.enter_context(Postgres())
         write_users(directory / "admins")
         self._members: dict[str, ClusterNode] = {}
         for name in HUBS:
-            filled = {"name": name, "directory": directory, "nats": self.nats.url, "store": self._postgres.url}
+            filled = {"name": name, "directory": directory, "nats": self.nats.url, "store": self.postgres.url}
             # The same adapter set at both, or sessions would end when the other takes over.
             text = HUB.format(lease_millis=LEASE_MILLIS, **filled) + ADAPTER_SET.format(node="hub")
             self._members[name] = ClusterNode(name, directory, text)
@@ -77,6 +79,18 @@ class BalancedCluster(Cluster):
 
     def stop(self, node: str) -> None:
         assert self._members[node].end(signal.SIGTERM) == 0, self._members[node].log[-3000:]
+
+    def drain(self, node: str, seconds: float | None, stop: bool = True) -> None:
+        """Of an edge, by the hub."""
+        answer = ask(self._active.ports["api"], "POST", "/drain", {"node": node, "seconds": seconds, "stop": stop})
+        assert answer.status == 200, answer
+
+    def drained(self, node: str) -> None:
+        assert self._members[node].wait_until_ended() == 0, self._members[node].log[-3000:]
+
+    @property
+    def _active(self) -> ClusterNode:
+        return next(self._members[name] for name in HUBS if self._members[name].readies)
 
     def until_active(self) -> None:
         """Until a hub is, and has its edges."""
