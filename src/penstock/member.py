@@ -21,6 +21,7 @@ from penstock.adapters.outlive import run_to_end
 from penstock.adapters.roster import Roster
 from penstock.cluster.nats import NatsEdge, NatsHub
 from penstock.cluster.nats_link import check_access
+from penstock.cluster.standby import StandbyVoice
 from penstock.cluster.tenure import Tenure
 from penstock.config import Config, ConfigError, Loaded
 from penstock.config.keys import all_keys, value_of
@@ -146,9 +147,15 @@ class HubTerm:
             self._is_ousted = True
             stopped.set()
 
-        tenure = Tenure(self._section, self._loaded.config.server.node, self._run, ended)
+        node = self._loaded.config.server.node
+        voice = StandbyVoice(self._section, node, self._run)
+        tenure = Tenure(self._section, node, self._run, ended, voice.say)
+        # Beside what follows: nobody waits for this hub any longer because NATS is slow.
+        silent: asyncio.Task[None] | None = None
         try:
-            if not await self._stand_by(tenure, stopped, reload_asked):
+            is_active = await self._stand_by(tenure, stopped, reload_asked)
+            silent = asyncio.get_running_loop().create_task(voice.close())
+            if not is_active:
                 log.info("stopped while standing by")
                 return
             await self._take_over(reload_asked)
@@ -162,6 +169,8 @@ class HubTerm:
             log.warning("this hub did not shut down properly", reason=f"{type(error).__name__}: {error}")
         finally:
             await tenure.close()
+            if silent is not None:
+                await silent
 
     # -- the configuration ----------------------------------------------------------------------------------------
 
@@ -215,10 +224,13 @@ class HubTerm:
         node = self._loaded.config.server.node
         stream: list[Listening] | None = None if self._section.role == "both" else []
         if tenure is None:
-            return HubPart(NatsHub(self._section, node, self._run, superseded=superseded), epoch, stream)
+            return HubPart(
+                NatsHub(self._section, node, self._run, superseded=superseded), epoch, stream, tells_levels=True
+            )
         is_owner = tenure.is_owner
         fabric = NatsHub(self._section, node, self._run, is_owner=is_owner, superseded=superseded, is_leased=True)
-        return HubPart(fabric, epoch, stream, Fence(epoch, is_owner), tenure.lease)
+        fence = Fence(epoch, is_owner)
+        return HubPart(fabric, epoch, stream, fence, tenure.lease, fabric.standbys.bystanders, tells_levels=True)
 
 
 def _read(before: Loaded) -> Loaded:

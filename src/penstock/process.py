@@ -100,7 +100,7 @@ class Terminal:
         """The log has it."""
 
     def level_set(self, category: str, level: str | None) -> None:
-        """There is one process."""
+        """Edges of other machines hear of it from the hub."""
 
     def asked_to_stop(self, stop: Callable[[], None]) -> None:
         stop()
@@ -142,6 +142,7 @@ async def serve_edge(server: EdgeServer, loaded: Loaded, ready: Callable[[], Non
     stopped, reload_asked = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     handle_signals(loop, stopped, reload_asked)
+    server.stop_by(stopped.set)
     if not await start_unless(server.start(), stopped):
         log.info("stopped before it was ready")
         return
@@ -281,6 +282,9 @@ class Reloader:
             found = await asyncio.to_thread(self._loaded.again)
             reloaded = await self._server.reload(found.config)
             change_levels(found.config.log.level, found.config.log.levels)
+            if self._server.hub is not None:
+                # Some of those that were set may be no more.
+                self._server.hub.spread_levels()
             self._front.reloaded(found)
             return reloaded
 

@@ -100,7 +100,7 @@ class Server:
         self.sampler = sampling.sampler
         self._journal = JournalService(config, data_dir, None if hub is None else hub.fence)
         self.gate = Gate(config.limits, core.kernel.tally)
-        status = ClusterStatus(config.server.node, core.kernel)
+        status = ClusterStatus(config.server.node, core.kernel, self.gate)
         admin = AdminService(
             config,
             core.kernel,
@@ -161,6 +161,8 @@ class Server:
             clients = AllClients(OwnClients(core.kernel), self.hub.guests, self.hub.roll)
             self.steering.clients = clients
             self.steering.gate_changed = self.hub.spread_gate
+            self.steering.nodes = self.hub.drains
+            self.steering.levels_changed = self.hub.spread_levels
             shown.update(clients.tables())
         # In the order in which they open. They drain in the reverse order, those of one line at the same time, then
         # close in the reverse order. Doors come after everything that they show to clients.

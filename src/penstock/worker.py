@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock import __version__
 from penstock.adapters.outlive import run_to_end
 from penstock.adapters.roster import Roster
 from penstock.cluster.control import (
@@ -28,11 +29,13 @@ from penstock.cluster.control import (
     Word,
     Words,
     WorkerFailed,
+    WorkerGivenUp,
     WorkerReady,
     WorkerTask,
     written,
 )
 from penstock.cluster.local import LocalEdge, LocalHub
+from penstock.cluster.ports import Bystander
 from penstock.config import ConfigError, Loaded, load
 from penstock.config.loading import NOTHING
 from penstock.durable import keep_to_owner
@@ -122,7 +125,9 @@ def work(control: WorkerControl, lines: socket.socket) -> int:
     if not isinstance(task, WorkerTask):
         return 1
     _end_with(task.supervisor)
-    threading.Thread(target=_listen, args=(control, task.directory), name="control", daemon=True).start()
+    # Shared with that thread.
+    given_up = list(task.given_up)
+    threading.Thread(target=_listen, args=(control, task.directory, given_up), name="control", daemon=True).start()
     keep_to_owner()
     # For what goes wrong before the configuration is known.
     configure_levels("info", {})
@@ -137,7 +142,7 @@ def work(control: WorkerControl, lines: socket.socket) -> int:
         )
         _open_log(task, loaded, lines)
         if task.name == HUB:
-            _be_hub(task, loaded, control)
+            _be_hub(task, loaded, control, given_up)
         else:
             _be_edge(task, loaded, control)
     except (ConfigError, StartError) as error:
@@ -157,12 +162,20 @@ def _open_log(task: WorkerTask, loaded: Loaded, lines: socket.socket) -> None:
 # -- the hub -----------------------------------------------------------------------------------------------------------
 
 
-def _be_hub(task: WorkerTask, loaded: Loaded, control: WorkerControl) -> None:
+def _be_hub(task: WorkerTask, loaded: Loaded, control: WorkerControl, given_up: list[WorkerGivenUp]) -> None:
     # Later hubs have larger ones, because nobody sets the clock back between two of them.
     epoch = time.time_ns()
     stream = planned(stream_entrances(loaded.config))
     front = HubFront(control, task.demo, task.is_replacement)
-    serve_to_end(loaded, front, HubPart(LocalHub(Path(task.directory)), epoch, stream))
+    node = loaded.config.server.node
+
+    def bystanders() -> list[Bystander]:
+        return [
+            Bystander(each.name, f"{node}-{each.name}", "edge", "given up", __version__, each.since)
+            for each in given_up
+        ]
+
+    serve_to_end(loaded, front, HubPart(LocalHub(Path(task.directory)), epoch, stream, bystanders=bystanders))
 
 
 # -- an edge -----------------------------------------------------------------------------------------------------------
@@ -201,12 +214,14 @@ def _end_with(supervisor: int) -> None:
             sys.exit(1)
 
 
-def _listen(control: WorkerControl, directory: str) -> None:
+def _listen(control: WorkerControl, directory: str, given_up: list[WorkerGivenUp]) -> None:
     """On a thread of its own: an event loop may be stuck."""
     while (word := control.hear()) is not None:
         if isinstance(word, LevelSet):
             with contextlib.suppress(LevelError):
                 set_level(word.category, word.level)
+        elif isinstance(word, WorkerGivenUp):
+            given_up.append(word)
     shutil.rmtree(directory, ignore_errors=True)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE)

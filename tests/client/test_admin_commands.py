@@ -74,6 +74,8 @@ def test_new_sessions_are_blocked_and_let_in_again(site: AdminSite) -> None:
 def test_the_server_as_a_whole(site: AdminSite) -> None:
     assert done(admin(site, "drain")) == "penstock: draining, 0 sessions\n"
     assert done(admin(site, "drain", "--cancel")) == "penstock: not draining, 0 sessions\n"
+    assert done(admin(site, "drain", "--node", "penstock")) == "penstock: penstock: draining, 0 sessions\n"
+    assert done(admin(site, "drain", "--node", "penstock", "--cancel")).endswith(": not draining, 0 sessions\n")
     assert "TEST/HAND" in done(admin(site, "adapters"))
     site.call(site.plain.fail, "gone")
     assert "failed" in done(admin(site, "adapters"))
@@ -88,6 +90,7 @@ def test_what_the_server_refuses_is_one_line_and_exit_code_1(site: AdminSite) ->
     for arguments, line in (
         (["end", "Snone"], "session Snone: no such session is open"),
         (["bandwidth", "Snone", "nan"], "max_kbps = nan: input should be a finite number"),
+        (["drain", "--node", "w1"], "node w1: it is not one of the nodes with clients; those are penstock"),
         (["unblock", "all"], "all: there is no such block"),
         (["block", "planet"], "scope = 'planet': input should be 'all', 'adapter_set' or 'user'"),
         (["reload"], "this server runs inside another program, which starts and stops it"),

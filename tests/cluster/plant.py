@@ -162,6 +162,10 @@ class EdgeNode:
         self.reader = Reader(self.harness.kernel, run, self.send, self.refused)
         self.harness.feed = self.reader.serve("TEST", "HAND")
         self.peers: list[Peer] = []
+        # Whether its process is frozen; what has come since, and how many seconds have passed.
+        self.is_frozen = False
+        self._unread: list[bytes] = []
+        self._slept = 0.0
 
     @property
     def source(self) -> FabricSource:
@@ -184,6 +188,9 @@ class EdgeNode:
         self.send(encode(Hello(VERSION, "1", self.name, self.run)))
 
     def received(self, payload: bytes) -> None:
+        if self.is_frozen:
+            self._unread.append(payload)
+            return
         message = decode(payload)
         if isinstance(message, Welcome):
             self.reader.welcomed(message.epoch)
@@ -194,7 +201,26 @@ class EdgeNode:
             self.reader.received(message)
         self.harness.turn()
 
+    def thaw(self) -> None:
+        """Time has passed all at once, and what has come meanwhile is there."""
+        if not self.is_frozen:
+            return
+        self.is_frozen = False
+        self.harness.advance(self._slept)
+        unread, self._unread, self._slept = self._unread, [], 0.0
+        for payload in unread:
+            self.received(payload)
+        self.read()
+
+    def turn(self) -> None:
+        if not self.is_frozen:
+            self.harness.turn()
+            self.read()
+
     def tick(self) -> None:
+        if self.is_frozen:
+            self._slept += 1.0
+            return
         if not self.reader.epoch:
             self.hello()
         self.reader.tick(self.harness.clock.now)
@@ -202,7 +228,7 @@ class EdgeNode:
         self.read()
 
     def read(self) -> None:
-        for peer in self.peers:
+        for peer in () if self.is_frozen else self.peers:
             peer.receive()
 
 
@@ -274,7 +300,9 @@ class Plant:
         """The connection of an edge to the hub is lost, with all that was under way, and made again."""
         self.fabric.parcels = [parcel for parcel in self.fabric.parcels if parcel.edge != edge]
         self.hub.owner.lost(edge)
-        self.edges[edge].hello()
+        if not self.edges[edge].is_frozen:
+            self.edges[edge].hello()
+        # One that is frozen is found to be a stranger when it goes on.
 
     # -- the adapter ----------------------------------------------------------------------------------------------
 

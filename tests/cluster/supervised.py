@@ -28,7 +28,8 @@ def pretend(folder: Path, name: str, control: socket.socket, lines: socket.socke
     word = words[0] if words else "ready"
     (task,) = Words().feed(control.recv(1 << 16))
     assert isinstance(task, WorkerTask)
-    get("penstock.worker").info("begun", word=word, ports=task.ports)
+    given_up = [each.name for each in task.given_up]
+    get("penstock.worker").info("begun", word=word, ports=task.ports, **({"given_up": given_up} if given_up else {}))
     if word == "fail":
         control.sendall(written(WorkerFailed("it is Monday")))
     if word in ("fail", "die"):
@@ -41,8 +42,10 @@ def pretend(folder: Path, name: str, control: socket.socket, lines: socket.socke
         time.sleep(0.02)
     if word == "ready-wait":
         return 3
-    while control.recv(1 << 16):
-        pass
+    heard = Words()
+    while data := control.recv(1 << 16):
+        for each in heard.feed(data):
+            get("penstock.worker").info("heard", what=type(each).__name__)
     return 0
 
 

@@ -1,7 +1,8 @@
 """Everything at once, at random: a hub and edges against what a client of a single process holds.
 
-The fabric drops, repeats, reorders and delays; hubs are replaced, and old ones go on sending; edges are cut off
-and restarted; data adapters take long for their snapshots, and go away. `make test PROFILE=long` looks much longer.
+The fabric drops, repeats, reorders and delays; hubs are replaced, and old ones go on sending; edges are cut off,
+restarted and frozen; data adapters take long for their snapshots, and go away. `make test PROFILE=long` looks much
+longer.
 """
 
 from __future__ import annotations
@@ -198,9 +199,12 @@ class Cluster(RuleBasedStateMachine):
             self._subscribe(random)
 
     def _subscribe(self, random: Random) -> None:
+        awake = [edge for edge in self.plant.edges.values() if not edge.is_frozen]
+        if not awake:
+            return
         item = random.choice(sorted(MODES))
         mode = random.choice((MODES[item], MODES[item], Mode.RAW))
-        edge, client = self._edge(random.randrange(3)), random.randrange(2)
+        edge, client = awake[random.randrange(3) % len(awake)], random.randrange(2)
         snapshot, unfiltered = random.random() < 0.7, random.random() < 0.3
         fields = random.choice(SCHEMAS[mode])
         customizer, selector = random.choice(CUSTOMIZERS[mode]), random.choice(SELECTORS[mode])
@@ -248,8 +252,9 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def unsubscribe(self, data: st.DataObject) -> None:
-        if self.wishes:
-            key = data.draw(st.sampled_from(sorted(self.wishes)))
+        keys = [key for key in sorted(self.wishes) if not self.plant.edges[key[0]].is_frozen]
+        if keys:
+            key = data.draw(st.sampled_from(keys))
             peer = self._peer(key)
             peer.unsubscribe(key[2])
             self._forget(key)
@@ -324,6 +329,14 @@ class Cluster(RuleBasedStateMachine):
     def restart_edge(self, who: int) -> None:
         self._add_edge(self._edge(who).name)
 
+    @rule(who=st.integers(0, 2))
+    def freeze_edge(self, who: int) -> None:
+        self._edge(who).is_frozen = True
+
+    @rule(who=st.integers(0, 2))
+    def thaw_edge(self, who: int) -> None:
+        self._edge(who).thaw()
+
     @rule(slow=st.booleans(), old=st.booleans())
     def replace_hub(self, slow: bool, old: bool) -> None:
         """`old`: the one before believes that it is still the owner."""
@@ -360,14 +373,15 @@ class Cluster(RuleBasedStateMachine):
         Cluster.steps += 1
         self.plant.turn()
         for edge in self.plant.edges.values():
-            edge.harness.turn()
-            edge.read()
+            edge.turn()
         self._note_joined()
 
     def teardown(self) -> None:
         if not hasattr(self, "plant"):
             return
         self.stop_old_hubs()
+        for edge in self.plant.edges.values():
+            edge.thaw()
         self.plant.come_back()
         self.plant.hub.source.slow = False
         self.finish_snapshots(set(MODES))

@@ -72,8 +72,25 @@ def test_an_edge_that_cannot_be_started_is_given_up_and_the_others_go_on(tmp_pat
         assert run.process.poll() is None
     assert "worker cannot be started, no further attempts worker=w1 starts=5 " in run.log()
     assert 'worker ended and is replaced worker=w1 reason="it is Monday"' in run.log()
+    # The hub is told, because it is asked for the status.
+    while "heard worker=hub what=WorkerGivenUp" not in run.log():
+        assert run.process.poll() is None
     assert run.stop() == (0, "before stop\n")
     assert run.log().count("begun worker=w1") == 6
+
+
+def test_the_next_hub_is_told_of_workers_that_were_given_up_before(tmp_path: Path) -> None:
+    run = Supervised(tmp_path, edges=2, w1="ready-die die die die die die", hub="ready-wait")
+    assert run.line() == "ready"
+    while "no further attempts" not in run.log():
+        assert run.process.poll() is None
+    (tmp_path / "die").touch()
+    while "given_up=" not in run.log():
+        assert run.process.poll() is None
+    (begun,) = [line for line in run.log().splitlines() if "given_up=" in line]
+    assert "worker=hub" in begun
+    assert "w1" in begun.partition("given_up=")[2]
+    assert run.stop() == (0, "before stop\n")
 
 
 def test_a_hub_that_cannot_be_replaced_ends_the_server(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from penstock.store.hub_lease import HubLease
 from penstock.store.store import Store
 from tests.journal.world import rows_of
 from tests.store.postgres import Postgres
-from tests.support.administration import write_users
+from tests.support.administration import ask, write_users
 from tests.support.cluster_nodes import INGEST_TOKEN, ClusterNode, ClusterOfNodes
 from tests.support.raw import TIMEOUT, Socket
 from tests.support.waiting import PATIENCE, wait_until
@@ -160,6 +160,58 @@ def test_nats_and_the_database_are_restarted_under_a_running_cluster(cluster: Cl
     is_shown(clients, "3")
     assert len(cluster["h1"].readies) == 1
     assert not cluster["h2"].readies
+
+
+def shown(hub: ClusterNode) -> dict[str, tuple[str, str]]:
+    """The role and the state of each part of the cluster."""
+    nodes = ask(hub.ports["api"], "GET", "/cluster").body["nodes"]
+    return {each["name"]: (each["role"], each["state"]) for each in nodes}
+
+
+def test_the_status_shows_which_hub_stands_by(tmp_path: Path) -> None:
+    write_users(tmp_path / "users")
+    users = f'admin.users = "{tmp_path / "users"}"\n'
+    with ClusterOfNodes(tmp_path, edges=["e1"], more=lambda postgres: users) as cluster:
+        first, second = cluster["h1"], cluster["h2"]
+        everybody = {"hub": ("hub", "up"), "e1": ("edge", "up"), "h2": ("standby", "up")}
+        wait_until(lambda: shown(first) == everybody, "the standby is shown")
+        second.send(signal.SIGSTOP)
+        wait_until(lambda: shown(first)["h2"] == ("standby", "silent"), "it is silent")
+        second.send(signal.SIGCONT)
+        wait_until(lambda: shown(first) == everybody, "it is back")
+        first.end(signal.SIGKILL)
+        second.wait_until_ready()
+        wait_until(lambda: shown(second) == {"hub": ("hub", "up"), "e1": ("edge", "up")}, "no standby is left")
+        first.start()
+        cluster.wait_until_standing_by("h1")
+        wait_until(lambda: shown(second).get("h1") == ("standby", "up"), "the other one stands by")
+        # Who leaves in good order is not missed.
+        assert first.end(signal.SIGTERM) == 0
+        wait_until(lambda: "h1" not in shown(second), "it has left")
+
+
+def test_a_level_of_the_log_is_set_at_edges_as_well_also_at_those_that_come_later(tmp_path: Path) -> None:
+    write_users(tmp_path / "users")
+    users = f'admin.users = "{tmp_path / "users"}"\n'
+    with ClusterOfNodes(tmp_path, ["h1"], lease_millis=None, more=lambda postgres: users) as cluster:
+        hub, one, two = cluster["h1"].ports["api"], cluster["e1"], cluster["e2"]
+        two.end(signal.SIGTERM)
+        # What the log says of each session, at level info.
+        setting = {"category": "penstock.doors", "level": "error"}
+        assert ask(hub, "PUT", "/levels", setting).status == 200
+        two.start()
+        two.wait_until_ready()
+
+        def is_quiet(edge: ClusterNode) -> bool:
+            before = edge.log.count("session opened")
+            with edge.client():
+                return edge.log.count("session opened") == before
+
+        for edge in (one, two):
+            wait_until(lambda edge=edge: is_quiet(edge), f"{edge.name} is quiet")  # type: ignore[misc]
+        assert ask(hub, "PUT", "/levels", {**setting, "level": None}).status == 200
+        for edge in (one, two):
+            wait_until(lambda edge=edge: not is_quiet(edge), f"{edge.name} says it again")  # type: ignore[misc]
 
 
 def test_edges_come_and_go_and_others_see_nothing_of_it(cluster: ClusterOfNodes) -> None:

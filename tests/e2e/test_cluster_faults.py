@@ -13,7 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, select
 
+from penstock.store.lease import database_clock
+from penstock.store.schema import hub_leases
 from tests.support.cluster_nodes import ClusterOfNodes
 from tests.support.followers import PRICE, EveryEvent, checksum
 from tests.support.trial import NATS, POSTGRES, Trial
@@ -30,6 +33,11 @@ PAIRS = [
     (NATS, POSTGRES),
     ("e1", NATS),
     (POSTGRES, "h1"),
+    ("e1", "h2"),
+    ("e1", POSTGRES),
+    ("e1", "e2"),
+    ("h2", NATS),
+    ("h2", POSTGRES),
 ]
 
 
@@ -72,7 +80,7 @@ def test_two_parts_are_killed_one_after_another(trial: Trial, pair: tuple[str, s
     trial.judge()
 
 
-PARTS = ["h1", "e1", NATS, POSTGRES]
+PARTS = ["h1", "h2", "e1", NATS, POSTGRES]
 
 
 @pytest.mark.parametrize("part", [pytest.param(each, marks=() if each == POSTGRES else long) for each in PARTS[1:]])
@@ -81,6 +89,29 @@ def test_a_part_is_frozen_until_the_others_have_gone_on_without_it(trial: Trial,
     trial.until_felt(part)
     trial.resume(part)
     trial.judge()
+
+
+@long
+def test_a_standby_that_was_frozen_while_the_active_hub_was_killed_takes_over(trial: Trial) -> None:
+    trial.freeze("h2")
+    trial.kill("h1")
+    # As long as it takes for the lease to end: nobody is there to take it.
+    wait_until(lambda: not has_hub(trial), "no lease")
+    trial.resume("h2")
+    trial.cluster["h2"].wait_until_ready()
+    trial.start("h1")
+    trial.judge()
+
+
+def has_hub(trial: Trial) -> bool:
+    """Whether the lease is anybody's."""
+    engine = create_engine(trial.cluster.postgres.url)
+    try:
+        with engine.connect() as connection:
+            until = connection.execute(select(hub_leases.c.alive_until)).scalar_one_or_none()
+            return until is not None and until > database_clock(connection)
+    finally:
+        engine.dispose()
 
 
 @long
@@ -131,8 +162,19 @@ def test_a_part_is_frozen_for_a_minute(tmp_path: Path, part: str) -> None:
         trial.judge()
 
 
+FROZEN = [
+    ("h1", "e1"),
+    ("h1", NATS),
+    (POSTGRES, NATS),
+    ("e1", "h2"),
+    (POSTGRES, "e1"),
+    ("h2", NATS),
+    (POSTGRES, "h2"),
+]
+
+
 @long
-@pytest.mark.parametrize("pair", [("h1", "e1"), ("h1", NATS), (POSTGRES, NATS)], ids=named)
+@pytest.mark.parametrize("pair", FROZEN, ids=named)
 def test_two_parts_are_frozen_and_one_wakes_up_before_the_other(trial: Trial, pair: tuple[str, str]) -> None:
     first, second = pair
     trial.freeze(first)
@@ -140,6 +182,16 @@ def test_two_parts_are_frozen_and_one_wakes_up_before_the_other(trial: Trial, pa
     trial.until_felt(POSTGRES if first == POSTGRES else second)
     trial.resume(second)
     trial.resume(first)
+    trial.judge()
+
+
+@long
+def test_all_edges_are_frozen_until_the_hub_has_given_them_up(trial: Trial) -> None:
+    for edge in trial.cluster.edges:
+        trial.freeze(edge)
+    wait_until(lambda: trial.cluster["h1"].log.count("edge does not answer") == 2, "the hub has given them up")
+    for edge in trial.cluster.edges:
+        trial.resume(edge)
     trial.judge()
 
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.client import connect
-from penstock.monitor.figures import Family, Kind
+from penstock.monitor.figures import WORKER, Family, Kind
 from tests.services.test_figures import LABELS
-from tests.services.test_operations import families
+from tests.services.test_operations import families, families_between_processes
 from tests.support.process import ServerProcess
 from tests.support.prometheus import Prometheus, program
 
@@ -24,9 +24,9 @@ FOLDER = Path(__file__).parents[2] / "monitoring"
 ALERTS = FOLDER / "alerts.yml"
 DASHBOARD = json.loads((FOLDER / "grafana.json").read_text("utf-8"))
 
-# What Prometheus itself adds.
+# What Prometheus itself adds; and what a hub adds to its figures and those of its edges.
 ITS_NAMES = {"up"}
-ITS_LABELS = {"instance", "job", "le"}
+ITS_LABELS = {"instance", "job", "le", WORKER}
 
 # What a family is called when it is scraped.
 SUFFIXES = {Kind.COUNTER: ("_total",), Kind.INFO: ("_info",), Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
@@ -71,8 +71,13 @@ def expressions() -> list[str]:
 
 @pytest.fixture(scope="module")
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Family]:
-    """All families of a server with everything that it can have."""
-    return asyncio.run(families(tmp_path_factory.mktemp("families")))
+    """All families of a server with everything that it can have, and of a hub and its edges."""
+
+    async def found() -> dict[str, Family]:
+        directory = tmp_path_factory.mktemp("families")
+        return await families(directory) | await families_between_processes(directory)
+
+    return asyncio.run(found())
 
 
 def test_dashboard_and_rules_use_figures_and_labels_that_the_server_has(exposed: dict[str, Family]) -> None:

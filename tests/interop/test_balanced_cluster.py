@@ -82,6 +82,21 @@ def test_clients_are_live_again_after_a_rolling_restart_of_a_cluster(
     restart_all(cluster, "cookie", ways(open_client, "python-2.2.3", "node-9.2.2"))
 
 
+def test_clients_of_an_edge_that_the_hub_drains_go_to_the_other(
+    cluster: BalancedCluster, open_client: OpenClient
+) -> None:
+    clients = ways(open_client, "python-2.2.3")
+    with Pace() as pace:
+        watch(cluster, "cookie", clients)
+        for edge, other in ("ab", "ba"):
+            cluster.drain(edge, seconds=1.0)
+            cluster.drained(edge)
+            until_live(clients, edge=other)
+            cluster.start(edge)
+            cluster.expect_led_to(edge, "cookie")
+    check_story(clients, pace)
+
+
 @pytest.mark.interop_long
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -101,7 +116,7 @@ def test_clients_are_live_again_after_a_rolling_restart_of_a_cluster_behind_ngin
 
 
 @pytest.mark.interop_long
-@pytest.mark.parametrize("part", ["a", "h1", "nats"])
+@pytest.mark.parametrize("part", ["a", "h1", "h2", "nats", "postgres"])
 def test_clients_are_live_again_after_the_balancer_and_another_part_were_killed(
     cluster: BalancedCluster, part: str, open_client: OpenClient
 ) -> None:
@@ -111,6 +126,9 @@ def test_clients_are_live_again_after_the_balancer_and_another_part_were_killed(
     if part == "nats":
         cluster.nats.kill()
         cluster.nats.start()
+    elif part == "postgres":
+        cluster.postgres.kill()
+        cluster.postgres.start()
     else:
         cluster.kill(part)
         cluster.start(part)

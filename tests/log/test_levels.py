@@ -170,3 +170,17 @@ def test_another_configuration_with_wrong_levels_changes_nothing() -> None:
         log.change_levels("error", {"penstock.doors": "warning", "penstock.nobody": "debug"})
     assert written("penstock.doors") == [*EVERY]
     assert written("penstock.kernel") == ["info", "warning", "error"]
+
+
+def test_what_another_process_has_set_takes_the_place_of_what_was_set_here() -> None:
+    log.configure("info", "text", levels={"penstock.wire": "error"})
+    log.set_level("penstock.doors", "debug")
+    log.set_levels_alone({"penstock.wire": "debug", "penstock.kernel": "error"})
+    assert log.levels_over() == {"penstock.wire": "debug", "penstock.kernel": "error"}
+    assert written("penstock.doors") == ["info", "warning", "error"]
+    assert written("penstock.wire") == [*EVERY]
+    with pytest.raises(LevelError):
+        log.set_levels_alone({"penstock.doors": "debug", "penstock.of_another_release": "debug"})
+    assert written("penstock.doors") == ["info", "warning", "error"]
+    log.set_levels_alone({})
+    assert (written("penstock.wire"), written("penstock.kernel")) == (["error"], ["info", "warning", "error"])

@@ -6,28 +6,30 @@ The files are those of a reader, but for the ports, and for what makes a node an
 from __future__ import annotations
 
 import os
+import re
 import signal
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.store.postgres import Postgres
-from tests.support.administration import write_users
+from tests.support.administration import ask, write_users
 from tests.support.balancers import ADAPTER_SET, Cluster
 from tests.support.cluster_nodes import LEASE_MILLIS, ClusterNode
 from tests.support.nats_server import NatsServer
 from tests.support.waiting import wait_until
 
-EDGE = """
-[cluster]
-role = "edge"
-nats = ["{nats}"]
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "balancers.md"
+# What makes an edge of a node, as the page has it, and where NATS is there.
+[EDGE] = re.findall(r"(?ms)<<'END'\n(.*?)^END$", PAGE.read_text("utf-8"))
+NATS = "nats://127.0.0.1:4222"
 HUB = """
 [server]
 node = "{name}"
 data_dir = "{directory}/data"
 [api]
 port = 0
+[admin]
+users = "{directory}/admins"
 [cluster]
 role = "hub"
 nats = ["{nats}"]
@@ -44,16 +46,16 @@ class BalancedCluster(Cluster):
         super().__init__(directory, balancer, is_literal=True)
         self._stack = ExitStack()
         self.nats = self._stack.enter_context(NatsServer(directory))
-        self._postgres = self._stack.enter_context(Postgres())
+        self.postgres = self._stack.enter_context(Postgres())
         write_users(directory / "admins")
         self._members: dict[str, ClusterNode] = {}
         for name in HUBS:
-            filled = {"name": name, "directory": directory, "nats": self.nats.url, "store": self._postgres.url}
+            filled = {"name": name, "directory": directory, "nats": self.nats.url, "store": self.postgres.url}
             # The same adapter set at both, or sessions would end when the other takes over.
             text = HUB.format(lease_millis=LEASE_MILLIS, **filled) + ADAPTER_SET.format(node="hub")
             self._members[name] = ClusterNode(name, directory, text)
         for name in "ab":
-            text = (directory / f"{name}.toml").read_text() + EDGE.format(nats=self.nats.url)
+            text = (directory / f"{name}.toml").read_text() + EDGE.replace(NATS, self.nats.url)
             for place in (f"{name}-data", "admins"):
                 text = text.replace(f'"{place}"', f'"{directory / place}"')
             self._members[name] = ClusterNode(name, directory, text)
@@ -77,6 +79,18 @@ class BalancedCluster(Cluster):
 
     def stop(self, node: str) -> None:
         assert self._members[node].end(signal.SIGTERM) == 0, self._members[node].log[-3000:]
+
+    def drain(self, node: str, seconds: float | None, stop: bool = True) -> None:
+        """Of an edge, by the hub."""
+        answer = ask(self._active.ports["api"], "POST", "/drain", {"node": node, "seconds": seconds, "stop": stop})
+        assert answer.status == 200, answer
+
+    def drained(self, node: str) -> None:
+        assert self._members[node].wait_until_ended() == 0, self._members[node].log[-3000:]
+
+    @property
+    def _active(self) -> ClusterNode:
+        return next(self._members[name] for name in HUBS if self._members[name].readies)
 
     def until_active(self) -> None:
         """Until a hub is, and has its edges."""

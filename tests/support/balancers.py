@@ -31,7 +31,7 @@ BALANCERS = ("haproxy", "nginx")
 
 # Where the balancers listen, by the scheme that leads clients to their nodes.
 SCHEMES = {"cookie": 8000, "address": 8001, "link": 8002}
-PORTS = (*range(8000, 8005), 8101, 8102, 8111, 8112, 8121, 8122, 8131, 8132)
+PORTS = (*range(8000, 8005), 8101, 8102, 8111, 8112, 8121, 8122, 8131, 8132, 8141)
 
 # What makes the first scheme one with TLS, whose cookie pages of other sites keep.
 SECURE = {

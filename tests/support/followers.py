@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from websockets.exceptions import WebSocketException
 
-from tests.support.cluster_nodes import ClusterNode
+from tests.support.home import Home
 from tests.support.pace import stalled
 from tests.support.raw import Socket, params
 from tests.support.waiting import PATIENCE
@@ -53,7 +53,7 @@ def within_promise(condition: Callable[[], bool], what: Callable[[], str]) -> fl
 class Publisher(Thread):
     """Publishes number after number at whichever hub takes it; one that was not acknowledged is not repeated."""
 
-    def __init__(self, hubs: Sequence[ClusterNode], with_log: bool = False) -> None:
+    def __init__(self, hubs: Sequence[Home], with_log: bool = False) -> None:
         super().__init__()
         self._hubs = list(hubs)
         self._with_log = with_log
@@ -99,7 +99,7 @@ class Publisher(Thread):
 class Follower(Thread):
     """Has both items of one node after the other: of the next when one is gone or silent."""
 
-    def __init__(self, nodes: Sequence[ClusterNode], publisher: Publisher) -> None:
+    def __init__(self, nodes: Sequence[Home], publisher: Publisher) -> None:
         super().__init__()
         self._nodes = list(nodes)
         self._publisher = publisher
@@ -127,7 +127,7 @@ class Follower(Thread):
             self._nodes.append(self._nodes.pop(0))
             self._over.wait(0.05)
 
-    def _follow(self, node: ClusterNode, socket: Socket) -> None:
+    def _follow(self, node: Home, socket: Socket) -> None:
         head = socket.create("TEST", send_sync=False, keepalive_millis=1_000)
         if not head[0].startswith("CONOK"):
             raise _Ended
@@ -183,7 +183,7 @@ class EveryEvent(Thread):
     It is silent about what it lacks unless it was told: `gaps` are numbers between which nothing came, without a word.
     """
 
-    def __init__(self, node: ClusterNode, publisher: Publisher) -> None:
+    def __init__(self, node: Home, publisher: Publisher) -> None:
         super().__init__()
         self._node = node
         self._publisher = publisher

@@ -309,14 +309,19 @@ def drain(
     ] = None,
     stop: Annotated[bool, typer.Option("--stop", help="Stop the process when no session is left.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the drain.")] = False,
+    node: Annotated[
+        str | None,
+        typer.Option("--node", metavar="NAME", help="Drain only this node, named as by `penstock cluster status`."),
+    ] = None,
 ) -> None:
     """Refuse new sessions before a stop; with --seconds, end open ones evenly over that time."""
     if cancel:
-        found = ask(context, "DELETE", "/drain")
+        found = ask(context, "DELETE", "/drain", node=node)
     else:
-        found = ask(context, "POST", "/drain", {"seconds": seconds, "stop": stop})
+        body = {"seconds": seconds, "stop": stop}
+        found = ask(context, "POST", "/drain", body if node is None else {**body, "node": node})
     state = "draining" if found["draining"] else "not draining"
-    typer.echo(f"penstock: {state}, {found['sessions']} sessions")
+    typer.echo(f"penstock: {'' if node is None else f'{node}: '}{state}, {found['sessions']} sessions")
 
 
 @app.command()

@@ -27,7 +27,6 @@ def status(context: typer.Context, as_json: Json = False) -> None:
         {
             **node,
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(node["since_ms"] / 1000)),
-            "state": "up" if node["answers"] else "silent",
             "lag": None if node["lag_millis"] is None else f"{node['lag_millis']:.1f} ms",
         }
         for node in found["nodes"]

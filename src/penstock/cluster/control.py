@@ -14,6 +14,13 @@ from msgspec import Struct
 HUB = "hub"
 
 
+class WorkerGivenUp(Struct, tag="given_up", frozen=True):
+    """For the hub: a worker is not started again. `since` is in seconds since 1970."""
+
+    name: str
+    since: float
+
+
 class WorkerTask(Struct, tag="task", frozen=True):
     """What a worker is, and the configuration that it is to have: it came from `path`, which may say something else by
     now. Secrets are in it, so it is neither an argument nor a file.
@@ -37,6 +44,8 @@ class WorkerTask(Struct, tag="task", frozen=True):
     is_replacement: bool
     # Levels of the log that were set while the server ran.
     levels: dict[str, str] = {}
+    # Workers that are not started again.
+    given_up: list[WorkerGivenUp] = []
 
 
 class LevelSet(Struct, tag="level", frozen=True):
@@ -72,7 +81,7 @@ class StopAsked(Struct, tag="stop", frozen=True):
     """An administrator wants the server to stop."""
 
 
-Word: TypeAlias = WorkerTask | LevelSet | WorkerReady | WorkerFailed | ReloadDone | StopAsked
+Word: TypeAlias = WorkerTask | LevelSet | WorkerGivenUp | WorkerReady | WorkerFailed | ReloadDone | StopAsked
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Word] = msgspec.json.Decoder(Word)

@@ -74,8 +74,8 @@ def encode_audience(kind: Sort, epoch: int, number: int) -> bytes:
     return _HEAD.pack(kind, epoch) + _NUMBER.pack(number)
 
 
-def encode_news(epoch: int, news: HubNews) -> bytes:
-    return _HEAD.pack(Sort.NEWS, epoch) + msgspec.msgpack.encode(news)
+def encode_news(epoch: int, news: HubNews, kind: Sort = Sort.NEWS) -> bytes:
+    return _HEAD.pack(kind, epoch) + msgspec.msgpack.encode(news)
 
 
 def decode_envelope(data: bytes) -> tuple[Sort, int]:

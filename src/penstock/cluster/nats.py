@@ -1,6 +1,7 @@
 """The fabric over NATS: hub and edges on any machines that reach a NATS server; core subjects, at most once.
 
-Subjects begin with `<prefix>.<cluster>`: `.hub` has what edges send, `.news` what hubs say of themselves,
+Subjects begin with `<prefix>.<cluster>`: `.hub` has what edges send, `.news` what hubs say of themselves, `.standby`
+what those say that stand by (`standby`),
 `.edge.<node>.<run>` what is for one edge, `.aud.<epoch>.<n>` what is for a set of edges (`audiences`), so that NATS
 copies it and no edge gets what it does not want. Connections are in `nats_link`. Read next: docs/cluster.md.
 """
@@ -29,6 +30,7 @@ from penstock.cluster.envelope import (
 )
 from penstock.cluster.nats_link import NatsLink
 from penstock.cluster.ports import EdgeListener, HubListener
+from penstock.cluster.standby import StandbyRoll, standby_subject
 from penstock.config.schema.cluster import ClusterSection
 from penstock.log import get
 from penstock.monitor.figures import Family, counter
@@ -83,6 +85,9 @@ class NatsHub:
         self._listener: HubListener | None = None
         self._epoch = 0
         self._audiences = Audiences()
+        # Of those that have the same lease.
+        self._standby_subject = standby_subject(section)
+        self.standbys = StandbyRoll()
         self._joiner = Joiner()
         self._number = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -102,6 +107,8 @@ class NatsHub:
         self._listener, self._epoch = listener, epoch
         self._link.subscribe(f"{self._base}.hub")
         self._link.subscribe(f"{self._base}.news")
+        if self._is_leased:
+            self._link.subscribe(self._standby_subject)
         self._link.open()
         try:
             async with asyncio.timeout(None if self._is_leased else OPEN_SECONDS):
@@ -203,7 +210,9 @@ class NatsHub:
             return
         try:
             kind, epoch = decode_envelope(data)
-            if not subject.endswith(".hub"):
+            if subject == self._standby_subject:
+                self.standbys.received(kind, data)
+            elif not subject.endswith(".hub"):
                 self._heard_of_hub(kind, epoch, data)
             elif reply.startswith(self._edge_base):
                 self._heard_of_edge(self._listener, reply.removeprefix(self._edge_base), kind, epoch, data)

@@ -7,9 +7,21 @@ cannot be sent is dropped, and a node that cannot keep up is cut off, so that it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.monitor.figures import Family
+
+
+class Bystander(NamedTuple):
+    """A part of the server that is neither the hub nor an edge of it now, for whoever looks at the status."""
+
+    name: str
+    node: str
+    role: str
+    state: str
+    release: str
+    # Seconds since 1970.
+    since: float
 
 
 class HubListener(Protocol):

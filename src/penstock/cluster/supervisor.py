@@ -28,6 +28,7 @@ from penstock.cluster.control import (
     Word,
     Words,
     WorkerFailed,
+    WorkerGivenUp,
     WorkerReady,
     WorkerTask,
     written,
@@ -119,6 +120,8 @@ class Supervisor:
         self._deadlines: dict[str, float] = {}
         # Levels of the log that were set while the server ran.
         self._levels: dict[str, str] = {}
+        # For every hub, those that come later as well.
+        self._given_up: list[WorkerGivenUp] = []
 
     @property
     def _workers(self) -> list[Worker]:
@@ -241,10 +244,14 @@ class Supervisor:
                 self._bury(worker, {"reason": f"no process for it: {error.strerror}"})
                 return
         worker.control, worker.lines = control, lines
-        self._tell(worker, replace(self._task_of(worker.name, self._hub_ports), levels=self._levels))
+        self._tell(worker, self._complete(self._task_of(worker.name, self._hub_ports)))
         for each, read in ((control, self._hear), (lines, self._write_lines)):
             each.setblocking(False)
             self._selector.register(each, selectors.EVENT_READ, partial(read, worker))
+
+    def _complete(self, task: WorkerTask) -> WorkerTask:
+        """With what has happened while the server ran."""
+        return replace(task, levels=self._levels, given_up=self._given_up)
 
     def _tell(self, worker: Worker, word: Word) -> None:
         # One that has just died cannot be told.
@@ -331,6 +338,10 @@ class Supervisor:
             )
             if worker.is_hub or not self._said_ready:
                 self._stop(1)
+                return
+            given_up = WorkerGivenUp(worker.name, time.time())
+            self._given_up.append(given_up)
+            self._tell(self._hub, given_up)
             return
         pause = PAUSES[min(worker.deaths, len(PAUSES) - 1)]
         worker.deaths += 1

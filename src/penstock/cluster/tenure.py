@@ -38,8 +38,19 @@ _FAILURES = (StoreError, SQLAlchemyError, OSError)
 class Tenure:
     """Once: after it has ended, a hub that wants to stand by again makes another one, with another run."""
 
-    def __init__(self, section: ClusterSection, node: str, run: str, ended: Callable[[str], None]) -> None:
-        """`ended` is called once, on the event loop, if this hub must stop being the active one; with the reason."""
+    def __init__(
+        self,
+        section: ClusterSection,
+        node: str,
+        run: str,
+        ended: Callable[[str], None],
+        stands_by: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`ended` is called once, on the event loop, if this hub must stop being the active one; with the reason.
+
+        `stands_by` is called, before that, each time that the database has said that another one is active.
+        """
+        self._stands_by = stands_by
         self._section = section
         self._lease = HubLease(section.name, node, run, __version__, section.lease_millis)
         self._ended = ended
@@ -74,6 +85,7 @@ class Tenure:
             if self._told is None or holder.node not in ("", self._told.node):
                 log.info("standing by", active=holder.node, release=holder.release)
                 self._told = holder
+            self._stands_by()
             pause = self._section.lease_millis / 10_000
             await asyncio.sleep(min(LONGEST_LOOK, pause))
         loop = asyncio.get_running_loop()

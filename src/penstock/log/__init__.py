@@ -168,6 +168,16 @@ def set_level(category: str, level: str | None) -> None:
     _levels.set(category, level)
 
 
+def set_levels_alone(levels: Mapping[str, str]) -> None:
+    """What another process of the server has set over its configuration, and nothing else. Raises a LevelError."""
+    _levels.set_alone(levels)
+
+
+def levels_over() -> dict[str, str]:
+    """Those that were set over the configuration while the process ran."""
+    return _levels.over
+
+
 def levels() -> dict[str, str]:
     """Every category that there is by now, with the level that counts for it."""
     return _levels.all()

@@ -88,6 +88,17 @@ class Levels:
             self._set.pop(category, None)
         self._apply([category])
 
+    def set_alone(self, levels: Mapping[str, str]) -> None:
+        """These are set over the configuration, and no others. Raises a LevelError before anything has changed."""
+        for category, level in levels.items():
+            check_level(category, level)
+        self._replace(self._configured, dict(levels))
+
+    @property
+    def over(self) -> dict[str, str]:
+        """Those that are set over the configuration."""
+        return dict(self._set)
+
     def all(self) -> dict[str, str]:
         """Every category that there is by now, with the level that counts for it."""
         categories = {WHOLE, LIBRARY, *self._configured, *self._set, *(f"{LIBRARY}.{name}" for name in TALKATIVE)}

@@ -77,6 +77,13 @@ class StreamService(Service):
             self.door.close()
             raise
 
+    async def join(self, takes_part: bool) -> None:
+        """Listen at the ports that others have as well, or leave them to those; sessions stay."""
+        if takes_part:
+            await self.door.come_back()
+        else:
+            self.door.leave()
+
     async def drain(self) -> None:
         """Ask every client to bind again, and wait until that is written."""
         await self.door.stop(self._kernel.stop)

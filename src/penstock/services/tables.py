@@ -161,7 +161,7 @@ class NodesTable:
                 {
                     "node": node.node,
                     "role": node.role,
-                    "state": "up" if node.answers else "silent",
+                    "state": node.state,
                     "version": node.version,
                     "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(node.since_ms / 1000)),
                     "epoch": found.epoch,

@@ -115,6 +115,12 @@ class Listener:
             raise refusal(host, port, error) from error
         return cls(sockets, make, tls, handshake_seconds, room, greet)
 
+    def leave(self) -> None:
+        """Like `close`, but those that wait in the system's queue are accepted first: it would reset them."""
+        for each in self._sockets:
+            self._accept(each)
+        self.close()
+
     def close(self) -> None:
         for each in self._sockets:
             self._loop.remove_reader(each.fileno())

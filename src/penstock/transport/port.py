@@ -207,6 +207,15 @@ class HttpPort:
         for greeting in self._greetings:
             greeting.close()
 
+    def leave_listeners(self) -> None:
+        """Stop accepting, and nothing else: `open` may follow. Who has come already is taken."""
+        for opened in self.opened:
+            opened.listener.leave()
+        self.opened.clear()
+        for greeting in self._greetings:
+            greeting.close()
+        self._greetings.clear()
+
     def close_idle(self) -> None:
         for connection in list(self.connections):
             connection.close_if_idle()

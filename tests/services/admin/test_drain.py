@@ -37,7 +37,8 @@ def readiness(port: int) -> tuple[int, dict[str, object]]:
 def test_nobody_new_is_let_in_and_who_is_there_stays_until_the_drain_is_cancelled(site: AdminSite) -> None:
     with site.exchange.stream() as stream:
         state = site.ask("POST", "/drain").body
-        assert state == {"draining": True, "seconds_left": None, "stop": False, "sessions": 1}
+        told = {"draining": True, "seconds_left": None, "stop": False, "sessions": 1}
+        assert state == {"node": None, "nodes": [], **told}
         assert readiness(site.api_port) == (503, {"status": "draining"})
         with site.exchange.http() as http:
             http.post("create_session", create())
@@ -47,6 +48,19 @@ def test_nobody_new_is_let_in_and_who_is_there_stays_until_the_drain_is_cancelle
         assert readiness(site.api_port)[0] == 200
         assert site.exchange.request("create_session", create(polling=True))[0].startswith("CONOK,")
         assert site.ask("DELETE", "/drain").error == "the server is not draining"
+
+
+def test_a_server_of_one_process_is_its_only_node(site: AdminSite) -> None:
+    answer = site.ask("POST", "/drain", {"node": "w1"})
+    told = "node w1: it is not one of the nodes with clients; those are penstock"
+    assert (answer.status, answer.error) == (404, told)
+    assert site.ask("GET", "/drain").body["draining"] is False
+    assert site.ask("GET", "/cluster").body["nodes"][0]["state"] == "up"
+    assert site.ask("POST", "/drain", {"node": "penstock"}).body["draining"] is True
+    found = site.ask("GET", "/drain").body
+    assert (found["draining"], found["nodes"]) == (True, [])
+    assert site.ask("GET", "/cluster").body["nodes"][0]["state"] == "draining"
+    assert site.ask("DELETE", "/drain?node=penstock").body["draining"] is False
 
 
 def test_sessions_end_with_the_cause_that_makes_clients_come_again(site: AdminSite) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from penstock.adapters import AdapterSet
 from penstock.cluster.local import LocalEdge, LocalHub
+from penstock.cluster.ports import Bystander
 from penstock.server import Server
 from penstock.services.cluster.edge import EdgeServer
 from penstock.services.cluster.hub import HubPart, HubService
@@ -30,12 +31,13 @@ class ClusterSite(AdminSite):
         self._run_directory = tempfile.TemporaryDirectory()
         self._fabric_directory = Path(self._run_directory.name)
         self.edges: dict[str, EdgeServer] = {}
+        self.bystanders: list[Bystander] = []
 
     def make(self) -> Server:
         hand = AdapterSet("TEST", self.metadata, {"HAND": self.adapter, "PLAIN": self.plain, "DEFAULT": self.adapter})
         # Where it is, nobody asks.
         stream = [Listening("stream", self.host, 1, tls=False)]
-        part = HubPart(LocalHub(self._fabric_directory), 1, stream)
+        part = HubPart(LocalHub(self._fabric_directory), 1, stream, bystanders=lambda: self.bystanders)
         return Server(self.config, [hand], None, self.data_dir, hub=part)
 
     async def _serve(self) -> None:

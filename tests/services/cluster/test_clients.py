@@ -9,6 +9,7 @@ from time import monotonic, sleep
 
 import pytest
 
+from penstock.cluster.ports import Bystander
 from penstock.kernel.identity import public
 from penstock.services.cluster import clients as clients_module
 from penstock.services.cluster.administration import ADMINISTER
@@ -186,6 +187,75 @@ def test_a_drain_is_for_all_edges_and_over_when_none_has_a_session(site: Cluster
         until(lambda edge=edge: not site.edges[edge].gate.draining, "let in again")
 
 
+# -- one node ----------------------------------------------------------------------------------------------------------
+
+
+def drained(site: ClusterSite) -> list[str]:
+    return [name for name, edge in site.edges.items() if edge.gate.draining]
+
+
+def test_one_edge_is_drained_and_the_others_go_on(site: ClusterSite, streams: list[Stream]) -> None:
+    state = site.ask("POST", "/drain", {"node": "w1", "seconds": 0.3}).body
+    assert (state["node"], state["draining"], state["stop"], state["sessions"]) == ("w1", True, False, 2)
+    assert state["nodes"] == ["w1"]
+    assert 0 <= state["seconds_left"] <= 0.3
+    for stream in streams[:2]:
+        assert stream.read_line() == "END,48,The server is going down"
+    until(lambda: site.ask("GET", "/drain?node=w1").body["sessions"] == 0, "all gone")
+    assert drained(site) == ["w1"]
+    whole = site.ask("GET", "/drain").body
+    assert (whole["draining"], whole["sessions"], whole["nodes"]) == (False, 1, ["w1"])
+    assert site.ask("GET", "/drain?node=w2").body["draining"] is False
+    assert is_let_in(site, "w2", "ann")
+    # A block changes nothing about it, and an edge that comes is not drained.
+    site.ask("PUT", "/blocks", {"scope": "user", "name": "eve"})
+    site.run(site.start_edge("w3"))
+    until(lambda: not is_let_in(site, "w3", "eve"), "blocked at the new one")
+    assert drained(site) == ["w1"]
+    site.sample()
+    states = {each["name"]: each["state"] for each in site.ask("GET", "/cluster").body["nodes"]}
+    assert states == {"hub": "up", "w1": "draining", "w2": "up", "w3": "up"}
+    assert site.ask("DELETE", "/drain?node=w1").body["draining"] is False
+    until(lambda: not drained(site), "let in again")
+    answer = site.ask("DELETE", "/drain?node=w1")
+    assert (answer.status, answer.error) == (409, "w1 is not draining by itself")
+
+
+def test_a_node_without_clients_is_refused_with_the_names_of_those_that_have_some(site: ClusterSite) -> None:
+    for name in ("hub", "w9"):
+        told = f"node {name}: it is not one of the nodes with clients; those are w1, w2"
+        for answer in (
+            site.ask("POST", "/drain", {"node": name}),
+            site.ask("GET", f"/drain?node={name}"),
+            site.ask("DELETE", f"/drain?node={name}"),
+        ):
+            assert (answer.status, answer.error) == (404, told)
+
+
+def test_the_drain_of_the_whole_server_takes_the_place_of_those_of_nodes(site: ClusterSite) -> None:
+    site.ask("POST", "/drain", {"node": "w1"})
+    until(lambda: drained(site) == ["w1"], "one drains")
+    found = site.ask("POST", "/drain").body
+    assert (found["draining"], found["nodes"]) == (True, [])
+    until(lambda: drained(site) == ["w1", "w2"], "all drain")
+    answer = site.ask("POST", "/drain", {"node": "w2"})
+    assert (answer.status, answer.error) == (409, "the whole server is draining")
+    assert site.ask("DELETE", "/drain").status == 200
+    until(lambda: not drained(site), "let in again")
+
+
+def test_a_drain_ends_with_the_process_that_it_is_for(site: ClusterSite) -> None:
+    stopped: list[str] = []
+    site.edges["w1"].stop_by(lambda: stopped.append("w1"))
+    site.ask("POST", "/drain", {"node": "w1", "stop": True, "seconds": 0})
+    until(lambda: stopped == ["w1"], "it stops")
+    site.run(site.stop_edge("w1"))
+    until(lambda: site.ask("GET", "/drain").body["nodes"] == [], "it is gone")
+    site.run(site.start_edge("w1"))
+    assert is_let_in(site, "w1", "ann")
+    assert site.ask("GET", "/drain").body["nodes"] == []
+
+
 # -- what the server is made of ----------------------------------------------------------------------------------------
 
 
@@ -201,3 +271,18 @@ def test_the_status_names_hub_and_edges(site: ClusterSite, streams: list[Stream]
     assert json.dumps(found)
     site.run(site.stop_edge("w2"))
     assert [each["name"] for each in site.ask("GET", "/cluster").body["nodes"]] == ["hub", "w1"]
+
+
+def test_the_status_names_hubs_that_stand_by_and_workers_that_are_given_up(site: ClusterSite) -> None:
+    site.bystanders = [
+        Bystander("h2", "h2", "standby", "up", "1.0", 5.0),
+        Bystander("w3", "penstock-w3", "edge", "given up", "1.0", 7.0),
+    ]
+    *_, standby, worker = site.ask("GET", "/cluster").body["nodes"]
+    nothing = {"sessions": 0, "items": 0, "lag_millis": None, "version": "1.0"}
+    told = {"name": "h2", "node": "h2", "role": "standby", "state": "up", "answers": True, "since_ms": 5_000}
+    assert standby == told | nothing
+    told = {"name": "w3", "node": "penstock-w3", "role": "edge", "state": "given up", "answers": False}
+    assert worker == told | nothing | {"since_ms": 7_000}
+    # They have no clients that could go elsewhere.
+    assert site.ask("POST", "/drain", {"node": "w3"}).error.endswith("those are w1, w2")

@@ -18,12 +18,17 @@ from penstock.kernel.session import Session
 from penstock.log import configure
 from penstock.monitor.figures import Family
 from penstock.server import Server
+from penstock.services.admin.logins import Administrator, AdminRole
 from penstock.services.cluster import link as link_module
+from penstock.services.cluster.administration import LEVELS
 from penstock.services.cluster.hub import HubPart
 from penstock.services.cluster.link import HubLinkService
 from penstock.services.kernel import KernelService
+from penstock.wire.fabric.administration import LevelsBody
+from penstock.wire.fabric.calls import decode_body
 from penstock.wire.fabric.messages import (
     VERSION,
+    Call,
     FabricMessage,
     Hello,
     SharedSet,
@@ -262,12 +267,43 @@ async def test_a_hub_of_another_version_and_nonsense_change_nothing() -> None:
 # -- a hub -------------------------------------------------------------------------------------------------------------
 
 
-async def hub_server(edges: FarEdges) -> Server:
+async def hub_server(edges: FarEdges, *, tells_levels: bool = False) -> Server:
     configure("error", "text")
     config = load(None, {"stream.port": "0", "api.port": "0", "demo.enabled": False, "journal.enabled": False}).config
-    server = Server(config, [given("TEST")], hub=HubPart(edges, 7, []))
+    server = Server(config, [given("TEST")], hub=HubPart(edges, 7, [], tells_levels=tells_levels))
     await server.start()
     return server
+
+
+def told_levels(edges: FarEdges, edge: str) -> list[dict[str, str]]:
+    calls = [message for name, message in edges.heard if name == edge and isinstance(message, Call)]
+    return [decode_body(LevelsBody, call.body).levels for call in calls if call.method == LEVELS]
+
+
+@on_loop
+async def test_a_hub_tells_edges_of_other_machines_which_levels_of_the_log_are_set() -> None:
+    edges = FarEdges()
+    server = await hub_server(edges, tells_levels=True)
+    who = Administrator("root", AdminRole.ADMIN, "127.0.0.1")
+    edges.say("e1", Hello(VERSION, "1.0", "e1", "r1"))
+    assert told_levels(edges, "e1") == [{}]
+    # Until an edge has answered, what it is told next waits.
+    server.steering.set_level(who, "penstock.wire", "debug")
+    edges.say("e2", Hello(VERSION, "1.0", "e2", "r2"))
+    assert told_levels(edges, "e2") == [{"penstock.wire": "debug"}]
+    server.steering.set_level(who, "penstock.wire", None)
+    edges.say("e3", Hello(VERSION, "1.0", "e3", "r3"))
+    assert told_levels(edges, "e3") == [{}]
+    await server.stop()
+
+
+@on_loop
+async def test_a_hub_of_workers_leaves_levels_to_their_supervisor() -> None:
+    edges = FarEdges()
+    server = await hub_server(edges)
+    edges.say("e1", Hello(VERSION, "1.0", "e1", "r1"))
+    assert told_levels(edges, "e1") == []
+    await server.stop()
 
 
 def given(name: str) -> AdapterSet:

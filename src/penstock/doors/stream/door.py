@@ -26,6 +26,7 @@ from penstock.transport.arrival import HandedConnection
 from penstock.transport.asgi import AsgiApplication, Exchange
 from penstock.transport.entrance import Entrance, stream_entrances
 from penstock.transport.episode import Episode
+from penstock.transport.listener import ListenError
 from penstock.transport.neighbours import Neighbours
 from penstock.transport.origins import Origins
 from penstock.transport.parcel import BadParcel, Parcel
@@ -87,6 +88,7 @@ class StreamDoor(HttpPort):
         self.dashboard: AsgiApplication | None = None
         # For pages of the demo; None without it.
         self.demo_api: ApiPlace | None = None
+        self._has_left = False
         self._trespasses = Episode(log, "page refused", "pages are no longer refused")
         self._ready = ready
 
@@ -98,6 +100,33 @@ class StreamDoor(HttpPort):
         await self.open(self._entrances.values(), self.config.stream.backlog, shared)
         if self.neighbours is not None:
             self.neighbours.open(self.take)
+
+    def leave(self) -> None:
+        """Leave the listeners to the processes that share them. Neighbours still hand over what is for this one."""
+        if self.opened and not self.stopping:
+            self._has_left = True
+            self.leave_listeners()
+            log.info("listeners left to other workers")
+
+    async def come_back(self) -> None:
+        """Share the listeners again, after `leave`."""
+        if not self._has_left or self.stopping:
+            return
+        self._has_left = False
+        try:
+            await self.open(self._entrances.values(), self.config.stream.backlog, shared=True)
+        except ListenError as error:
+            self._has_left = True
+            self.leave_listeners()
+            log.error("cannot share the listeners again", reason=str(error))
+        else:
+            log.info("listeners shared with other workers again")
+            self._close_if_stopping()
+
+    def _close_if_stopping(self) -> None:
+        """The stop may have begun while listeners were opened."""
+        if self.stopping:
+            self.leave_listeners()
 
     def close(self) -> None:
         if self.neighbours is not None:

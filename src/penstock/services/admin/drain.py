@@ -36,6 +36,7 @@ class Drain:
 
     def __init__(self, kernel: Kernel, gate: Gate, count: Callable[[], int]) -> None:
         """It is over when `count` is 0: there may be sessions elsewhere, which are ended there."""
+        self._of_all = count
         self._kernel = kernel
         self._count = count
         self._gate = gate
@@ -52,9 +53,15 @@ class Drain:
     def seconds_left(self) -> float | None:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
-    def begin(self, seconds: float | None, stop: Callable[[], None] | None) -> None:
-        """End all sessions within some `seconds`; None: wait until they have gone by themselves. Then call `stop`."""
+    def begin(
+        self, seconds: float | None, stop: Callable[[], None] | None, count: Callable[[], int] | None = None
+    ) -> None:
+        """End all sessions within some `seconds`; None: wait until they have gone by themselves. Then call `stop`.
+
+        `count` is for a drain that is over earlier than others.
+        """
         self.cancel()
+        self._count = count or self._of_all
         self._gate.draining = True
         self.deadline = None if seconds is None else time.monotonic() + seconds
         self.stops = stop is not None

@@ -72,6 +72,10 @@ class Draining(Body):
         Field(description="Sessions are ended evenly within this time; null: they are not ended."),
     ] = None
     stop: Annotated[bool, Field(description="Whether the process stops when no session is left.")] = False
+    node: Annotated[
+        PrintableText | None,
+        Field(description="The node to drain, by its name in `GET /cluster`; null: the whole server."),
+    ] = None
 
 
 class LevelSetting(Body):
@@ -169,19 +173,28 @@ class BlockInfo(BaseModel):
 
 
 class DrainInfo(BaseModel):
+    node: str | None = Field(description="The node that was asked about; null: the whole server.")
     draining: bool
     seconds_left: float | None
     stop: bool
     sessions: int
+    nodes: list[str] = Field(description="The nodes that are drained by themselves.")
 
 
 class NodeInfo(BaseModel):
     name: str = Field(description="Its name in logs and metrics: `hub`, `w1`, or the name of a node.")
     node: str = Field(description="What the identifiers of its sessions end with.")
-    role: str = Field(description="single, hub, edge, or both for a hub that also serves clients.")
+    role: str = Field(
+        description="single, hub, edge, both for a hub that also serves clients, or standby for one that is not active."
+    )
     version: str
     since_ms: int = Field(
-        description="When an edge connected to the hub, or the hub started; in milliseconds since 1970."
+        description="When an edge connected to the hub, the hub started or first heard of a standby, or a worker was "
+        "given up; in milliseconds since 1970."
+    )
+    state: str = Field(
+        description="up; draining; silent: it has not answered within the last seconds; or given up: a worker that is "
+        "not started again."
     )
     answers: bool = Field(description="Whether it has answered within the last seconds.")
     sessions: int

@@ -99,6 +99,9 @@ By = Annotated[Administrator, Depends(_who)]
 InPart = Annotated[ListPart, Depends(_part)]
 Filter = Annotated[str | None, Query(max_length=1_000)]
 SessionName = Annotated[str, Path(description="The part of the session's identifier that logs and lists show.")]
+NodeName = Annotated[
+    PrintableText | None, Query(description="A node by its name in `GET /cluster`; without it, the whole server.")
+]
 Number = Annotated[int, Path(ge=1, le=2**31, description="The number of the subscription.")]
 
 
@@ -260,33 +263,35 @@ def _add_blocks(app: FastAPI, steering: Steering) -> None:
 
 
 def _add_server(app: FastAPI, steering: Steering) -> None:
-    def state() -> DrainInfo:
-        drain = steering.drain
+    def state(node: str | None) -> DrainInfo:
+        found = steering.drain_state(node)
         return DrainInfo(
-            draining=drain.is_on,
-            seconds_left=drain.seconds_left if drain.is_on else None,
-            stop=drain.is_on and drain.stops,
-            sessions=steering.clients.count(),
+            node=node,
+            draining=found.is_on,
+            seconds_left=found.seconds_left,
+            stop=found.stops,
+            sessions=found.sessions,
+            nodes=steering.drained_nodes(),
         )
 
-    @app.get("/drain", summary="Whether the server is draining")
-    async def draining() -> DrainInfo:
-        return state()
+    @app.get("/drain", summary="Whether the server, or one of its nodes, is draining", responses=_documented(NOT_FOUND))
+    async def draining(node: NodeName = None) -> DrainInfo:
+        return state(node)
 
     @app.post(
         "/drain",
-        summary="Refuse new sessions, end open ones, and stop the server if asked to",
-        responses=_documented(CONFLICT),
+        summary="Refuse new sessions, end open ones, and stop if asked to: the server, or one of its nodes",
+        responses=_documented(NOT_FOUND, CONFLICT),
     )
     async def drain(who: By, draining: Annotated[Draining | None, Body()] = None) -> DrainInfo:
         draining = draining or Draining()
-        steering.begin_drain(who, draining.seconds, draining.stop)
-        return state()
+        steering.begin_drain(who, draining.seconds, draining.stop, draining.node)
+        return state(draining.node)
 
-    @app.delete("/drain", summary="Cancel the drain", responses=_documented(CONFLICT))
-    async def cancel(who: By) -> DrainInfo:
-        steering.cancel_drain(who)
-        return state()
+    @app.delete("/drain", summary="Cancel the drain", responses=_documented(NOT_FOUND, CONFLICT))
+    async def cancel(who: By, node: NodeName = None) -> DrainInfo:
+        steering.cancel_drain(who, node)
+        return state(node)
 
     @app.get("/levels", summary="The categories of the log and their levels")
     async def levels() -> dict[str, str]:

@@ -66,7 +66,7 @@ class AdminService(Service):
         # All of it, for other ports than that of the API; there once that one is open.
         self.site: Router | None = None
         self._audit = Audit(lambda: journal.gatherer)
-        self.steering = Steering(kernel, gate, roster, tlex, push, self._audit)
+        self.steering = Steering(kernel, gate, roster, tlex, push, self._audit, config.server.node)
 
     @property
     def has_users(self) -> bool:

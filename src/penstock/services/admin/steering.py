@@ -19,6 +19,7 @@ from penstock.services.admin.audit import Audit
 from penstock.services.admin.clients import Clients, OwnClients
 from penstock.services.admin.drain import Drain
 from penstock.services.admin.logins import Administrator
+from penstock.services.admin.nodes import Nodes, NodeState, OnlyNode
 from penstock.services.admin.problems import AdminProblem
 from penstock.wire.fabric.administration import GateBody
 
@@ -65,14 +66,21 @@ class Steering:
         tlex: Callable[[], TlexDoor | None],
         push: Callable[[], PushEngine | None],
         audit: Audit,
+        node: str,
     ) -> None:
         # A hub has others.
-        self.clients: Clients = OwnClients(kernel)
+        self._own_clients = OwnClients(kernel)
+        self.clients: Clients = self._own_clients
+        self.nodes: Nodes = OnlyNode(node)
         self.gate = gate
         self.roster = roster
         self.drain = Drain(kernel, gate, lambda: self.clients.count())
+        # Whether it is that of this node only, while it is on.
+        self._drains_own = False
         # Told when somebody else is let in than before.
         self.gate_changed: Callable[[], None] = _nobody_else
+        # Told when a level of the log has been set.
+        self.levels_changed: Callable[[], None] = _nobody_else
         self.process: ProcessHandle | None = None
         self._tlex = tlex
         self._push = push
@@ -145,23 +153,73 @@ class Steering:
     def gate_body(self) -> GateBody:
         """For other processes of the same server."""
         blocks = tuple([(key.scope.value, key.name, by) for key, by in self.gate.blocks.items()])
-        return GateBody(blocks, self.drain.is_on, self.drain.seconds_left if self.drain.is_on else None)
+        state = self.drain_state(None)
+        return GateBody(blocks, state.is_on, state.seconds_left)
 
-    # -- the server as a whole ------------------------------------------------------------------------------------
+    # -- the server as a whole, or one of its nodes ---------------------------------------------------------------
 
-    def begin_drain(self, who: Administrator, seconds: float | None, stop: bool) -> None:
+    def begin_drain(self, who: Administrator, seconds: float | None, stop: bool, node: str | None = None) -> None:
+        node = self._part(node)
+        if node is not None:
+            self._begin_drain_of(who, node, seconds, stop)
+            return
         process = self._process() if stop else None
         # Written down first, because the journal may be closed when it is over.
         self._audit.done(who, "drain", seconds=seconds, stop=stop, sessions=self.clients.count())
+        self._drains_own = False
         self.drain.begin(seconds, None if process is None else process.stop)
+        self.nodes.clear()
         self.gate_changed()
 
-    def cancel_drain(self, who: Administrator) -> None:
-        if not self.drain.is_on:
-            raise AdminProblem(409, "the server is not draining")
-        self.drain.cancel()
-        self.gate_changed()
-        self._audit.done(who, "cancel drain")
+    def _begin_drain_of(self, who: Administrator, node: str, seconds: float | None, stop: bool) -> None:
+        if self.drain_state(None).is_on:
+            raise AdminProblem(409, "the whole server is draining")
+        process = self._process() if stop and node == self.nodes.own else None
+        self._audit.done(who, "drain", node=node, seconds=seconds, stop=stop, sessions=self.drain_state(node).sessions)
+        if node != self.nodes.own:
+            self.nodes.begin(node, seconds, stop)
+            return
+        self._drains_own = True
+        self.drain.begin(seconds, None if process is None else process.stop, self._own_clients.count)
+
+    def cancel_drain(self, who: Administrator, node: str | None = None) -> None:
+        node = self._part(node)
+        if not self.drain_state(node).is_on:
+            raise AdminProblem(409, f"{node or 'the server'} is not draining" + (" by itself" if node else ""))
+        if node is None or node == self.nodes.own:
+            self.drain.cancel()
+            self.gate_changed()
+        else:
+            self.nodes.cancel(node)
+        self._audit.done(who, "cancel drain", **({} if node is None else {"node": node}))
+
+    def drain_state(self, node: str | None) -> NodeState:
+        """Of the server as a whole, or of a node that is drained by itself."""
+        node = self._part(node)
+        if node is not None and node != self.nodes.own:
+            return self.nodes.state(node)
+        drain, is_own = self.drain, node is not None
+        sessions = self._own_clients.count() if is_own else self.clients.count()
+        if not drain.is_on or self._drains_own is not is_own:
+            return NodeState(False, None, False, sessions)
+        return NodeState(True, drain.seconds_left, drain.stops, sessions)
+
+    def drained_nodes(self) -> list[str]:
+        """Those that are drained by themselves."""
+        if isinstance(self.nodes, OnlyNode):
+            return []
+        return [node for node in self._node_names() if self.drain_state(node).is_on]
+
+    def _node_names(self) -> list[str]:
+        return [*([] if self.nodes.own is None else [self.nodes.own]), *self.nodes.others()]
+
+    def _part(self, node: str | None) -> str | None:
+        """None: the whole server, also if that is the only node."""
+        names = self._node_names()
+        if node is not None and node not in names:
+            known = f"those are {', '.join(names)}" if names else "there are none"
+            raise AdminProblem(404, f"node {node[:60]}: it is not one of the nodes with clients; {known}")
+        return None if isinstance(self.nodes, OnlyNode) else node
 
     async def reload(self, who: Administrator) -> Reloaded:
         try:
@@ -184,6 +242,7 @@ class Steering:
             raise AdminProblem(422, str(error)) from None
         if self.process is not None:
             self.process.level_set(category, level)
+        self.levels_changed()
         self._audit.done(who, "set log level", category=category, log_level=level)
 
     def clear_failure(self, who: Administrator, label: str) -> None:

@@ -6,6 +6,7 @@ What is done is in `penstock.services.admin`; the hub's side is `clients`, and `
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -14,6 +15,7 @@ from penstock.cluster.derived import real_name
 from penstock.doors.gate import BlockKey, BlockScope, Gate
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.ruling import Ruling
+from penstock.log import LevelError, get, set_levels_alone
 from penstock.services.admin.clients import OwnClients
 from penstock.services.admin.drain import Drain
 from penstock.services.admin.problems import AdminProblem
@@ -27,6 +29,7 @@ from penstock.wire.fabric.administration import (
     EndSubscription,
     GateBody,
     ItemPath,
+    LevelsBody,
     LimitSession,
     LimitSubscription,
     ListRows,
@@ -40,9 +43,12 @@ if TYPE_CHECKING:
 
     from penstock.cluster.edge_calls import EdgeCalls
 
+log = get(__name__)
+
 # The calls that edges answer.
 ADMINISTER = "administer"
 GATE = "gate"
+LEVELS = "levels"
 
 # How many rows or items are looked at before everybody else has a turn.
 PER_TURN = 200
@@ -51,7 +57,13 @@ PER_TURN = 200
 class EdgeAdministration:
     """Lives on the event loop."""
 
-    def __init__(self, kernel: Kernel, gate: Gate, calls: EdgeCalls) -> None:
+    def __init__(
+        self, kernel: Kernel, gate: Gate, calls: EdgeCalls, join: Callable[[bool], Awaitable[None]] | None
+    ) -> None:
+        """`join` has it listen at ports that it shares with others, or leave them to those; None: it shares none."""
+        # What stops the process, for a drain that ends so; None: this edge runs inside another program.
+        self.stop: Callable[[], None] | None = None
+        self._join = join
         self._kernel = kernel
         self._gate = gate
         self._clients = OwnClients(kernel)
@@ -60,6 +72,7 @@ class EdgeAdministration:
         self._rows = SessionsTable(kernel)
         calls.methods[ADMINISTER] = self._administer
         calls.methods[GATE] = self._take_gate
+        calls.methods[LEVELS] = _take_levels
 
     # -- who is let in --------------------------------------------------------------------------------------------
 
@@ -69,9 +82,12 @@ class EdgeAdministration:
         known = {scope.value: scope for scope in BlockScope}
         self._gate.blocks = {BlockKey(known[scope], name): by for scope, name, by in wanted.blocks if scope in known}
         if wanted.draining:
-            self.drain.begin(wanted.seconds_left, None)
+            self.drain.begin(wanted.seconds_left, self.stop if wanted.stop else None)
         elif self.drain.is_on:
             self.drain.cancel()
+        if self._join is not None:
+            # The system would still give it a part of all new clients.
+            await self._join(not (wanted.draining and wanted.others))
         return encode_body(None)
 
     # -- sessions and items ---------------------------------------------------------------------------------------
@@ -129,6 +145,15 @@ class EdgeAdministration:
             if len(found) % PER_TURN == 0:
                 await asyncio.sleep(0)
         return found
+
+
+async def _take_levels(body: Raw) -> bytes:
+    try:
+        set_levels_alone(decode_body(LevelsBody, body).levels)
+    except LevelError as error:
+        # The hub may be of another release, which has other categories.
+        log.warning("levels of the log that the hub has set are not possible here", reason=str(error))
+    return encode_body(None)
 
 
 def _json(model: BaseModel) -> bytes:

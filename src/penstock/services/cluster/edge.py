@@ -6,7 +6,7 @@ may be killed at any time. The rules are in `penstock.cluster`. Read next: docs/
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from msgspec import Raw
@@ -54,7 +54,6 @@ class EdgeServer:
         self._sampling = SamplingService(core.kernel, lambda: self._stack.services, is_edge=True)
         self.link = HubLinkService(node, core.kernel, fabric)
         self.link.calls.methods[FIGURES] = self._figures
-        self._administration = EdgeAdministration(core.kernel, self.gate, self.link.calls)
         shares = Shares.of_edge(config, limit())
         is_shared = hand_directory is not None
         ledger = core.kernel.ledger
@@ -70,6 +69,8 @@ class EdgeServer:
             Listens.TOGETHER if is_shared else Listens.ALONE,
             hand_directory,
         )
+        join = self._stream.join if is_shared else None
+        self._administration = EdgeAdministration(core.kernel, self.gate, self.link.calls, join)
         self._stream.door.origins.neighbour_ports = neighbour_ports
         if config.demo.enabled and neighbour_ports:
             self._stream.door.demo_api = ApiPlace(next(iter(neighbour_ports)))
@@ -96,6 +97,10 @@ class EdgeServer:
         """Ask every client to bind again, close the ports, leave the hub."""
         await self._stack.close()
         self._administration.drain.cancel()
+
+    def stop_by(self, stop: Callable[[], None]) -> None:
+        """What an administrator calls who has this edge stop after its drain."""
+        self._administration.stop = stop
 
     async def reload(self, config: Config) -> None:
         """Read certificates again; the hub tells of adapter sets."""

@@ -17,18 +17,19 @@ from penstock import __version__
 from penstock.cluster.derived import DerivedItems
 from penstock.cluster.guests import Guests
 from penstock.cluster.owner import ItemOwner
-from penstock.cluster.ports import HubFabric
+from penstock.cluster.ports import Bystander, HubFabric
 from penstock.kernel.feed import Feed
 from penstock.kernel.kernel import Kernel
-from penstock.log import get
+from penstock.log import get, levels_over
 from penstock.monitor.figures import Family, counter, durations, gauge
-from penstock.services.cluster.administration import GATE
+from penstock.services.cluster.administration import GATE, LEVELS
+from penstock.services.cluster.drains import EdgeDrains
 from penstock.services.cluster.roll import EdgeRoll
 from penstock.services.errors import StartError
 from penstock.services.service import Listening, Service
 from penstock.services.sets import SetsService
 from penstock.transport.episode import Episode
-from penstock.wire.fabric.administration import GateBody
+from penstock.wire.fabric.administration import GateBody, LevelsBody
 from penstock.wire.fabric.messages import (
     VERSION,
     Alive,
@@ -62,7 +63,7 @@ TICK = 0.25
 class HubPart:
     """What makes a server a hub. `stream` are the listeners that its edges have; None: it has a streaming port of its
     own. `epoch` is larger than that of every hub before it. `fence` keeps a hub that is replaced out of the journal,
-    `store_fence` out of the databases.
+    `store_fence` out of the databases. `bystanders` are for its status.
     """
 
     fabric: HubFabric
@@ -70,6 +71,9 @@ class HubPart:
     stream: list[Listening] | None = None
     fence: Fence | None = None
     store_fence: StoreFence | None = None
+    bystanders: Callable[[], list[Bystander]] = list
+    # Whether edges are told levels of the log by the hub; those of one machine hear of them from their supervisor.
+    tells_levels: bool = False
 
 
 class EdgeObserver(Protocol):
@@ -90,6 +94,8 @@ class HubService(Service):
         self.epoch = part.epoch
         # Whether clients are connected to this process as well.
         self.has_clients = part.stream is None
+        self.bystanders = part.bystanders
+        self._tells_levels = part.tells_levels
         self._node = node
         self._fabric = part.fabric
         self._kernel = kernel
@@ -105,6 +111,7 @@ class HubService(Service):
         self.roll = EdgeRoll(node, self.guests, time.monotonic)
         # Who is let in, at edges as well; None: everybody.
         self.gate: Callable[[], GateBody] | None = None
+        self.drains = EdgeDrains(self.has_clients, self.roll, self.guests, self.spread_gate)
         self.edge_observer: EdgeObserver | None = None
         self._welcome_due = False
         self._timers: list[asyncio.TimerHandle] = []
@@ -186,6 +193,7 @@ class HubService(Service):
         self.guests.lost(edge)
         if self.edge_observer is not None:
             self.edge_observer.edge_lost(edge)
+        self._come_or_gone()
 
     def _greet(self, edge: str, hello: Hello) -> None:
         if hello.version != VERSION:
@@ -208,15 +216,31 @@ class HubService(Service):
             self.edge_observer.edge_came(edge, hello.run)
         self._fabric.send(edge, encode(self._welcome()))
         self._tell_gate(edge)
+        self._tell_levels(edge)
+        self._come_or_gone()
 
     def spread_gate(self) -> None:
         """Somebody else is let in than before."""
         for edge in self.roll.entries:
             self._tell_gate(edge)
 
+    def spread_levels(self) -> None:
+        """Levels of the log have been set while the server runs."""
+        for edge in self.roll.entries:
+            self._tell_levels(edge)
+
+    def _tell_levels(self, edge: str) -> None:
+        if self._tells_levels:
+            self.guests.tell(edge, LEVELS, LevelsBody(levels_over()))
+
     def _tell_gate(self, edge: str) -> None:
         if self.gate is not None:
-            self.guests.tell(edge, GATE, self.gate())
+            self.guests.tell(edge, GATE, self.drains.gate_of(edge, self.gate()))
+
+    def _come_or_gone(self) -> None:
+        """An edge that drains leaves ports that it shares to others only while there are others."""
+        if self.drains:
+            self.spread_gate()
 
     # -- adapter sets ---------------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""What an administrator asks of an edge, on its way from the hub: bodies of the calls `administer` and `gate`.
+"""What an administrator asks of an edge, on its way from the hub: bodies of the calls `administer`, `gate` and
+`levels`.
 
 What is done is in `penstock.services.admin`, who asks whom in `penstock.services.cluster`.
 """
@@ -89,6 +90,12 @@ class AdminReply(Struct, array_like=True, frozen=True):
     is_here: bool = True
 
 
+class LevelsBody(Struct, array_like=True, frozen=True):
+    """Levels of the log that are set over the configuration of the process, and no others, by category."""
+
+    levels: dict[str, str]
+
+
 class GateBody(Struct, array_like=True, frozen=True):
     """Who is let in, from now on. Blocks are scope, name, and the administrator."""
 
@@ -96,3 +103,7 @@ class GateBody(Struct, array_like=True, frozen=True):
     draining: bool
     # In which sessions are ended; None: they go by themselves.
     seconds_left: float | None
+    # Whether the edge stops when no session is left.
+    stop: bool = False
+    # Whether other edges take clients while this one drains.
+    others: bool = False
