@@ -1,8 +1,8 @@
 """A supervisor with workers that only pretend, as a program: `python -m tests.cluster.supervised FOLDER`.
 
 Each start of a worker takes the next word of `FOLDER/NAME`: `ready` works until it is told to stop, `ready-die` is
-ready and dies, `ready-wait` when there is a file `FOLDER/die`, `die` dies at once, `fail` says why it cannot start.
-After the last word it is `ready`.
+ready and dies, `ready-wait` when there is a file `FOLDER/die`, `ready-wait-longer` when there is `die-later`, `die`
+dies at once, `fail` says why it cannot start. After the last word it is `ready`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from penstock.cluster import supervisor
 from penstock.cluster.control import Words, WorkerFailed, WorkerReady, WorkerTask, written
 from penstock.cluster.supervisor import Supervisor
 from penstock.log import configure, configure_levels, get, relay_to
+
+# The files that are waited for.
+WAITS = {"ready-wait": "die", "ready-wait-longer": "die-later"}
 
 
 def pretend(folder: Path, name: str, control: socket.socket, lines: socket.socket) -> int:
@@ -38,9 +41,9 @@ def pretend(folder: Path, name: str, control: socket.socket, lines: socket.socke
     control.sendall(written(WorkerReady([f"{name}=here"], [], {"api": 4711} if name == "hub" else {})))
     if word == "ready-die":
         return 3
-    while word == "ready-wait" and not (folder / "die").exists():
-        time.sleep(0.02)
-    if word == "ready-wait":
+    if word in WAITS:
+        while not (folder / WAITS[word]).exists():
+            time.sleep(0.02)
         return 3
     heard = Words()
     while data := control.recv(1 << 16):

@@ -80,11 +80,12 @@ def test_an_edge_that_cannot_be_started_is_given_up_and_the_others_go_on(tmp_pat
 
 
 def test_the_next_hub_is_told_of_workers_that_were_given_up_before(tmp_path: Path) -> None:
-    run = Supervised(tmp_path, edges=2, w1="ready-die die die die die die", hub="ready-wait")
+    run = Supervised(tmp_path, edges=2, w1="ready-wait die die die die die", hub="ready-wait-longer")
     assert run.line() == "ready"
+    (tmp_path / "die").touch()
     while "no further attempts" not in run.log():
         assert run.process.poll() is None
-    (tmp_path / "die").touch()
+    (tmp_path / "die-later").touch()
     while "given_up=" not in run.log():
         assert run.process.poll() is None
     (begun,) = [line for line in run.log().splitlines() if "given_up=" in line]
