@@ -41,7 +41,7 @@ def serve_more(cluster: ClusterOfNodes) -> Socket:
 
 def goes_on(cluster: ClusterOfNodes, client: Socket) -> None:
     """The hub that has become active serves the set of this client."""
-    has(cluster["e1"], "there is a hub", 2)
+    has(cluster["e1"], "connected to the hub", 2)
     assert subscribe(client, "gold", "last", data_adapter="HAND")[-1].startswith("SUBOK")
     assert "no longer served" not in cluster["e1"].log
 
@@ -97,6 +97,6 @@ def test_a_hub_that_is_active_again_has_what_a_reload_has_added_although_its_fil
         configuration(tmp_path, "h1").write_text("[adapters")
         cluster["h2"].end(signal.SIGTERM)
         cluster["h1"].wait_until_ready(2)
-        has(cluster["e1"], "there is a hub", 3)
+        has(cluster["e1"], "connected to the hub", 3)
         goes_on(cluster, client)
         assert cluster["h1"].log.count("configuration rejected, the last valid one is used") == 1

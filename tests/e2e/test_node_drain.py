@@ -26,7 +26,7 @@ from tests.support.worker_processes import WorkersProcess, subscribe, until
 
 pytestmark = pytest.mark.timeout(300)
 
-END = "END,48,The server is going down"
+END = "END,48,The server is shutting down"
 
 # New sessions that are opened one after the other, each over a connection of its own.
 COMERS = 40

@@ -200,7 +200,7 @@ def test_one_edge_is_drained_and_the_others_go_on(site: ClusterSite, streams: li
     assert state["nodes"] == ["w1"]
     assert 0 <= state["seconds_left"] <= 0.3
     for stream in streams[:2]:
-        assert stream.read_line() == "END,48,The server is going down"
+        assert stream.read_line() == "END,48,The server is shutting down"
     until(lambda: site.ask("GET", "/drain?node=w1").body["sessions"] == 0, "all gone")
     assert drained(site) == ["w1"]
     whole = site.ask("GET", "/drain").body
