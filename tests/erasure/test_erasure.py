@@ -250,6 +250,29 @@ def test_checkpoints_are_told_and_deleted_on_demand(made: Data, data: Path) -> N
     assert (data / "checkpoints" / "history").exists()
 
 
+def test_checkpoints_elsewhere_are_told_and_deleted_too_if_they_are_in_a_directory(
+    made: Data, data: Path, tmp_path: Path
+) -> None:
+    for name in ("history", "heat"):
+        (tmp_path / "elsewhere" / name / "state").mkdir(parents=True)
+    with erasure_in(config_of(data, {"pipeline.checkpoints": str(tmp_path / "elsewhere")})) as erasure:
+        assert erasure.checkpoints() == [tmp_path / "elsewhere" / "heat"]
+        assert erasure.remote_checkpoints == ""
+        erasure.delete_checkpoints()
+        assert erasure.checkpoints() == []
+    with erasure_in(config_of(data, {"pipeline.checkpoints": "s3a://bucket/jobs"})) as erasure:
+        assert (erasure.checkpoints(), erasure.remote_checkpoints) == ([], "s3a://bucket/jobs")
+
+
+def test_rows_that_spark_has_left_on_the_disk_go_with_every_erasure(made: Data, data: Path) -> None:
+    left = data / "pipeline" / "cache" / "spark" / "blockmgr-1" / "shuffle_0_0_0.data"
+    left.parent.mkdir(parents=True)
+    left.write_text(WORDS[0])
+    with erasure_in(config_of(data)) as erasure:
+        erasure.finish(erasure.begin(erasure.count([PERSON[1]]), "test", ""))
+    assert not left.exists()
+
+
 def test_the_record_is_json_that_tells_no_name(made: Data, data: Path) -> None:
     run(data)
     (first, _) = History(data / "journal", data / "lake").events("admin")

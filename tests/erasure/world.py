@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -100,8 +102,8 @@ class Data:
             store.close()
 
 
-def config_of(root: Path) -> Config:
-    return load(None, {"server.data_dir": str(root)}).config
+def config_of(root: Path, more: Mapping[str, object] = MappingProxyType({})) -> Config:
+    return load(None, {"server.data_dir": str(root), **more}).config
 
 
 def leftovers(root: Path) -> list[str]:

@@ -61,6 +61,14 @@ COLUMN = """[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot
 +- RelationV2[sequence#180L] penstock
 """
 
+CAST = """[STREAM_FAILED] Query [id = 6fbba744] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] Reason:
+Traceback (most recent call last):
+  File "/somewhere/publish.py", line 28, in send
+    table = df.toArrow()
+pyspark.errors.exceptions.captured.NumberFormatException: [CAST_INVALID_INPUT] The value 'saw' of the type "STRING" \
+cannot be cast to "INT" because it is malformed. SQLSTATE: 22018
+"""
+
 STAGE = "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in \
 stage 3.0 (TID 9) (127.0.0.1 executor driver): "
 ENDED = "[STREAM_FAILED] Query [id = 6fbba744] terminated with exception: "
@@ -81,6 +89,7 @@ FULL = ENDED + "java.io.IOException: No space left on device"
         (OTHER_TASK, "ValueError: a value"),
         (NOT_FOUND, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: nix."),
         (COLUMN, "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot be resolved."),
+        (CAST, 'The value \'saw\' of the type "STRING" cannot be cast to "INT" because it is malformed.'),
         (MEMORY, "Spark ran out of memory; pipeline.memory gives it more"),
         (SLOW, "a Python worker did not start within Spark's time-out of 10 seconds: the machine is too busy"),
         (DIED, "a Python worker died, perhaps because memory ran out"),
@@ -89,7 +98,7 @@ FULL = ENDED + "java.io.IOException: No space left on device"
         ("", "RuntimeError"),
     ],
     ids=[
-        *("option", "stream", "foreachBatch", "task", "other task", "Java", "column"),
+        *("option", "stream", "foreachBatch", "task", "other task", "Java", "column", "cast"),
         *("memory", "slow", "died", "full", "plain", "empty"),
     ],
 )

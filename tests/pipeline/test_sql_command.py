@@ -145,6 +145,16 @@ def test_sql_that_is_wrong_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("penstock: sql: A column, variable, or function parameter with name `celcius` cannot")
     assert done.stderr.count("\n") == 1
+    # Each would be in the place of the other: rows have names.
+    twice = "SELECT a.celsius, b.celsius FROM plant.readings a JOIN plant.readings b ON a.machine = b.machine"
+    done = penstock(tmp_path, "sql", twice)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "penstock: sql: 2 columns of the result are called celsius; use AS\n"
+    # Known only when it is run.
+    done = penstock(tmp_path, "sql", "SELECT cast(machine AS int) FROM plant.readings")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith('penstock: sql: The value \'a\' of the type "STRING" cannot be cast to "INT"')
+    assert done.stderr.count("\n") == 1
 
 
 def test_config_check_lets_spark_look_at_the_sql(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 from penstock.adapters import AdapterSet, MetadataAdapter
 from penstock.adapters.ingest import IngestAdapter
@@ -122,6 +123,13 @@ def test_values_that_do_not_fit_are_counted_once_for_each_batch(journal: Path) -
     assert table([Found(status, gone=False)]).splitlines()[-1] == (
         "    values that did not fit: 7; side tables have them"
     )
+
+
+def test_values_that_do_not_fit_are_counted_through_spark_connect_where_they_have_no_names(journal: Path) -> None:
+    observed = {"table a": {"values": [9, 2], "schema": None}, "table b": Row(values=[9, 3], schema=None)}
+    status = QueryStatus(name="heat")
+    QueryMeter(journal).take(status, [CLASSIC | {"batchId": 0, "observedMetrics": observed}])
+    assert status.misfits == 5
 
 
 def test_the_lag_of_events_that_retention_dropped_is_told_by_those_that_are_left(tmp_path: Path) -> None:

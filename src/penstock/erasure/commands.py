@@ -77,6 +77,11 @@ def erase(
             erasure.delete_checkpoints()
         for path in erasure.checkpoints():
             typer.echo(f"penstock: {path} may contain results from erased events; --checkpoints deletes it")
+        if erasure.remote_checkpoints:
+            typer.echo(
+                f"penstock: {erasure.remote_checkpoints} may contain results from erased events; delete what is there, "
+                "except history, with the tools of the store"
+            )
 
 
 def erased(

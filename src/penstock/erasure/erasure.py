@@ -102,6 +102,8 @@ class Erasure:
             lock.release()
         if self._lake is not None:
             erase_in_lake(self._lake, entities, self._crash)
+        # Rows on their way between Spark's tasks, which a process that was killed has left.
+        shutil.rmtree(self._place.cache / "spark", ignore_errors=True)
         self._forget_items(entities)
         self._crash("items")
         self._forget_rows(entities)
@@ -112,11 +114,19 @@ class Erasure:
 
     def checkpoints(self) -> list[Path]:
         """Of jobs that keep a state, in which there may be something of any entity that they read."""
-        root = self._place.checkpoints(_HISTORY).parent
-        return sorted(path for path in root.glob("*") if path.is_dir() and path.name != _HISTORY)
+        roots = {self._place.checkpoints(_HISTORY).parent}
+        if not self.remote_checkpoints:
+            roots.add(Path(self._place.checkpoint(_HISTORY)).parent)
+        return sorted(path for root in roots for path in root.glob("*") if path.is_dir() and path.name != _HISTORY)
+
+    @property
+    def remote_checkpoints(self) -> str:
+        """The address of others that are not in a directory; empty if there are none."""
+        root = self._place.checkpoint_root
+        return root if "://" in root else ""
 
     def delete_checkpoints(self) -> None:
-        for path in (*self.checkpoints(), self._place.cache / "spark"):
+        for path in self.checkpoints():
             shutil.rmtree(path, ignore_errors=True)
 
     # -- steps ----------------------------------------------------------------------------------------------------

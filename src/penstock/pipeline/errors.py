@@ -72,6 +72,9 @@ _PLAIN = {
     ),
     re.compile(r"Python worker exited unexpectedly"): WORKER_DIED,
 }
+# What PySpark puts before its own errors in a traceback, and Spark before its texts.
+_ERROR_CLASS = re.compile(r"^(?:pyspark\.errors\.[\w.]+|py4j\.[\w.]+): ")
+_CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+;?")
 
 
@@ -86,7 +89,7 @@ def explain(error: BaseException) -> str:
         return _one_line(ours[-1])
     raised = _TRACEBACK.findall(text)
     if raised:
-        return _one_line(raised[0])
+        return _CONDITION.sub("", _ERROR_CLASS.sub("", _one_line(raised[0])))
     for said, plain in _PLAIN.items():
         if said.search(text):
             return plain
@@ -96,6 +99,11 @@ def explain(error: BaseException) -> str:
     if first == _WORDLESS:
         return _deepest_cause(error)
     return first or type(error).__name__
+
+
+def sentence(error: BaseException) -> str:
+    """The same, without the name that Spark has for what is wrong."""
+    return _CONDITION.sub("", explain(error))
 
 
 def _deepest_cause(error: BaseException) -> str:

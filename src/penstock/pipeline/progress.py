@@ -141,7 +141,13 @@ def _of_states(progress: Mapping[str, Any], figure: str) -> int:
 
 def _misfits(observed: Mapping[str, Any]) -> int:
     """Of all tables that a query reads; a batch without rows has none."""
-    return sum(int(row["misfits"] or 0) for name, row in observed.items() if name.startswith(OBSERVED))
+    return sum(_observed(row) for name, row in observed.items() if name.startswith(OBSERVED))
+
+
+def _observed(row: Any) -> int:
+    """Through Spark Connect the values come as a list, in their order, and not by their names."""
+    values = row.asDict() if hasattr(row, "asDict") else dict(row)
+    return int((values["misfits"] if "misfits" in values else values["values"][1]) or 0)
 
 
 def _sequence(sources: Iterable[Any]) -> int | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config import Config
 from penstock.config.schema.pipeline import QuerySection
-from penstock.pipeline.errors import BadOption, LakeFailed, explain
+from penstock.pipeline.errors import BadOption, LakeFailed, sentence
 from penstock.pipeline.jobs import JOBS
 from penstock.pipeline.options import check_position
 from penstock.pipeline.place import Place
@@ -134,7 +134,7 @@ def start(spark: SparkSession, place: Place, query: LiveQuery, *, once: bool = F
         )
     except AnalysisException as error:
         # Spark says of some queries only now that they cannot be streams.
-        raise BadOption(f"{query.about}: {explain(error)}") from None
+        raise BadOption(f"{query.about}: {sentence(error)}") from None
 
 
 def catalog_of(config: Config, data_dir: Path | None, place: Place | None = None) -> Catalog:

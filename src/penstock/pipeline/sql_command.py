@@ -35,7 +35,7 @@ from penstock.pipeline.commands import (
     one_line_on_error,
     spark_options,
 )
-from penstock.pipeline.errors import BadOption, PipelineError, explain
+from penstock.pipeline.errors import BadOption, PipelineError, explain, sentence
 from penstock.pipeline.place import Place
 from penstock.pipeline.streams import SPARK_LOG, Streams
 
@@ -197,6 +197,11 @@ def _answer(
             yield from (map(as_json_line, shown) if wish.as_json else as_text(df.columns, shown))
             if len(shown) < len(listed) and not wish.as_json:
                 yield f"… and more; --limit {wish.limit * 10} shows up to {wish.limit * 10:,} rows"
+    except PipelineError:
+        raise
+    except Exception as error:
+        # Now: what PySpark raises cannot say what it is when the JVM is gone.
+        raise PipelineError(f"{ABOUT}: {sentence(error)}") from None
     finally:
         engine.close()
 
@@ -254,7 +259,7 @@ def _follow(df: DataFrame, place: Place, wish: _Wish, checkpoint: Path, streams:
         else:
             query = start_query(df, show, checkpoint)
     except AnalysisException as error:
-        raise BadOption(f"{ABOUT}: {explain(error)}") from None
+        raise BadOption(f"{ABOUT}: {sentence(error)}") from None
     query.awaitTermination()
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as fn
 
 from penstock.history.catalog import Catalog, TableError
 from penstock.history.typed_table import TypedTable
-from penstock.pipeline.errors import BadOption, BadSyntax, explain
+from penstock.pipeline.errors import BadOption, BadSyntax, sentence
 from penstock.pipeline.events import SparkReader, load
 from penstock.pipeline.options import lake_options
 from penstock.pipeline.place import Place
@@ -28,7 +28,6 @@ EVENT_TIME = "time"
 
 # Nodes of Spark's plans that keep rows from batch to batch; streams have a `~` before their name.
 _STATEFUL = re.compile(r"^[\s:+~-]*(Aggregate|Deduplicate|Distinct|Join)\b", re.MULTILINE)
-_CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _AT = re.compile(r"\s*;?\s*(?:line \d+,? pos \d+|\(line \d+, pos \d+\))\s*;?\s*$")
 
 # How a table is read: live, as of now, or not at all, for a check.
@@ -55,12 +54,15 @@ class SqlQuery:
             # In brackets only a query can stand: nothing that changes Spark's catalog, or writes files, is run.
             df = spark.sql(f"SELECT * FROM (\n{self._sql}\n)")
             # Spark Connect looks at it only when it is asked.
-            _ = df.schema
-            return df
+            columns = df.schema.names
         except PySparkException as error:
             if _is_syntax(error):
                 self._check_syntax(spark)
             raise BadOption(f"{self._about}: {self._sentence(error)}") from None
+        for name in columns:
+            if columns.count(name) > 1:
+                raise BadOption(f"{self._about}: {columns.count(name)} columns of the result are called {name}; use AS")
+        return df
 
     def check_state(self, df: DataFrame, watermark: str) -> None:
         """Raises BadOption for groups, or joined rows, of which nobody says when they are complete."""
@@ -95,8 +97,7 @@ class SqlQuery:
                 self._catalog.table(name)
             except TableError as missing:
                 return str(missing)
-        # From the second sentence on it is advice about Spark's own settings.
-        text = _AT.sub("", _CONDITION.sub("", explain(error)))
+        text = _AT.sub("", sentence(error))
         for name in self.tables:
             text = text.replace(_view_name(name), name)
         kind = "it cannot be parsed: " if _is_syntax(error) else ""
