@@ -127,9 +127,18 @@ def test_a_token_for_some_entities_does_not_make_a_lake(
         assert len(rows(held(server.journal_path))) == 20
 
 
-@pytest.mark.parametrize("table", [TABLE, ""], ids=["declared", "inferred"])
+@pytest.mark.parametrize(
+    ("table", "entities", "told"),
+    [
+        (TABLE, "OTHER/*", "all of PLANT/READINGS/"),
+        # What is only in the lake would be there of all entities, what is only in the journal of one.
+        (TABLE, "PLANT/READINGS/r.1", "all of PLANT/READINGS/"),
+        ("", "OTHER/*", "PLANT/READINGS/"),
+    ],
+    ids=["declared", "partly", "inferred"],
+)
 def test_a_query_over_a_table_that_the_token_is_not_for_is_refused_in_one_sentence(
-    spark: SparkSession, store: ObjectStore, tmp_path: Path, table: str
+    spark: SparkSession, store: ObjectStore, tmp_path: Path, table: str, entities: str, told: str
 ) -> None:
     from penstock.pipeline.errors import explain
     from penstock.pipeline.queries import catalog_of
@@ -138,7 +147,7 @@ def test_a_query_over_a_table_that_the_token_is_not_for_is_refused_in_one_senten
     configuration = tmp_path / "pipeline.toml"
     configuration.write_text(f"{table}{READINGS}")
     lake = lake_in(store)
-    readers = f'[journal.readers.other]\ntoken = "{NARROW_TOKEN}"\nentities = ["OTHER/*"]\n'
+    readers = f'[journal.readers.other]\ntoken = "{NARROW_TOKEN}"\nentities = ["{entities}"]\n'
     with JournalServer(tmp_path / "server", readers) as server:
         server.append([reading(n) for n in range(20)])
         place = remote(server, lake, tmp_path / "own", NARROW_TOKEN)
@@ -156,9 +165,9 @@ def test_a_query_over_a_table_that_the_token_is_not_for_is_refused_in_one_senten
         for ask in (once, as_it_grows):
             with pytest.raises(Exception, match="refused the token") as refused:
                 ask()
-            told = f"the server {server.api} refused the token: the reader other has no right to read PLANT/READINGS/"
-            assert explain(refused.value).startswith(told)
-            assert explain(refused.value).endswith("; its entities are OTHER/*")
+            about = f"the server {server.api} refused the token: the reader other has no right to read {told}"
+            assert explain(refused.value).startswith(about)
+            assert explain(refused.value).endswith(f"; its entities are {entities}")
             assert NARROW_TOKEN not in str(refused.value)
 
 

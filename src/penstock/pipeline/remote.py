@@ -11,7 +11,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,10 @@ class RemoteJournal:
     def sees_all(self) -> bool:
         """Whether the token is for all entities."""
         return bool(self._ask("", []).get("all"))
+
+    def check_all_of(self, patterns: Sequence[str]) -> None:
+        """Raises TokenRefused unless the token is for all entities that fit these."""
+        self._ask("", [("all_of", pattern) for pattern in patterns])
 
     def sequence_at(self, timestamp: int) -> int:
         """The first record, in the order of sequences, at or after a time; behind the last when there is none."""

@@ -356,6 +356,7 @@ class SparkTableReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         reader = _open(options)
+        _check_rights(options, reader)
         first = 1 if options.starting == "earliest" else _resolve(reader, "startingOffset", options.starting)
         stop = _ending(options, reader)
         return _table_shares(options, _scan(options, reader).plan(first, stop, options.partitions))
@@ -368,6 +369,8 @@ class SparkTableStreamReader(SparkJournalStreamReader):
     """A typed table as it grows. From the earliest on it begins with what is only in the lake."""
 
     def initialOffset(self) -> Offset:
+        # At the first start; later it has the rights that it had.
+        _check_rights(self._options, self._journal())
         if self._options.starting == "earliest":
             return self._offset(self._earliest() - 1)
         return super().initialOffset()
@@ -463,6 +466,13 @@ def _scan(options: SourceOptions, reader: AnyJournal) -> TableScan:
     assert options.table is not None
     path = options.path if options.remote is None else None
     return TableScan(path, options.lake, options.table.selection, reader=reader)
+
+
+def _check_rights(options: SourceOptions, reader: AnyJournal) -> None:
+    """A token for a part of a table would give that part of what is in the journal, and all that is in the lake."""
+    assert options.table is not None
+    if isinstance(reader, RemoteJournal):
+        reader.check_all_of(options.table.selection.entities)
 
 
 def _table_shares(options: SourceOptions, shares: list[ScanShare]) -> list[TableShare]:

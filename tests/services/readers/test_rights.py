@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.config.schema.journal import ReaderSection
 from penstock.services.readers.problems import ReadingProblem
-from penstock.services.readers.rights import Readers, overlap
+from penstock.services.readers.rights import Readers, covers, overlap
 
 FIRST, SECOND = "first-token-of-many", "second-token-of-many"
 
@@ -80,8 +80,30 @@ def test_a_pattern_of_which_nothing_may_be_seen_is_refused_with_what_may_be() ->
     assert str(caught.value) == ("the reader one has no right to read PLANT/B/*; its entities are PLANT/A/*, TLEX/*")
 
 
+def test_a_pattern_of_which_something_may_not_be_seen_is_refused_where_all_of_it_is_needed() -> None:
+    reader = Readers({"one": ReaderSection(token=FIRST, entities=("PLANT/A/*", "T?/*"))}).identify(f"Bearer {FIRST}")
+    reader.check_all_of(["PLANT/A/x", "PLANT/A/x.*", "T1/*"])
+    for pattern in ("PLANT/*", "*", "T*/*", "PLANT/B/*"):
+        with pytest.raises(ReadingProblem) as caught:
+            reader.check_all_of(["PLANT/A/x", pattern])
+        assert caught.value.status == 403
+        assert str(caught.value) == (
+            f"the reader one has no right to read all of {pattern}, and a table needs all; "
+            "its entities are PLANT/A/*, T?/*"
+        )
+
+
 PATTERNS = st.text("ab*?", max_size=5)
 NAMES = ["".join(letters) for length in range(7) for letters in product("abc", repeat=length)]
+
+
+@given(PATTERNS, PATTERNS)
+def test_a_pattern_that_covers_another_fits_all_of_its_names(allowed: str, pattern: str) -> None:
+    if covers(allowed, pattern):
+        first, second = re.compile(translate(allowed)), re.compile(translate(pattern))
+        assert all(first.match(name) for name in NAMES if second.match(name))
+    assert covers(pattern, pattern)
+    assert covers("*", pattern)
 
 
 @given(PATTERNS, PATTERNS)

@@ -171,6 +171,17 @@ def test_a_reader_that_asks_for_the_entities_of_others_is_refused(hundred: Journ
     )
 
 
+def test_who_needs_all_of_some_entities_is_refused_without_the_right_to_all(hundred: JournalServer) -> None:
+    assert hundred.ask("", ("all_of", "item-3*"), token=NARROW_TOKEN)[0] == 200
+    assert hundred.ask("", ("all_of", "item-*"), token=NARROW_TOKEN) == (
+        403,
+        {
+            "error": "the reader narrow has no right to read all of item-*, and a table needs all; its entities are "
+            "item-1, item-3*"
+        },
+    )
+
+
 def test_a_token_that_ends_in_the_middle_cuts_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expires = time.time() + 3600
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(expires))

@@ -7,6 +7,7 @@ read again when it has changed: a new token is added, used, and the old one remo
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,17 @@ class RemoteReader:
                 allowed = ", ".join(self.entities)
                 raise ReadingProblem(
                     403, f"the reader {self.name} has no right to read {pattern}; its entities are {allowed}"
+                )
+
+    def check_all_of(self, patterns: Sequence[str]) -> None:
+        """Refuse a pattern that entities fit which this reader may not see. Raises a ReadingProblem."""
+        for pattern in patterns:
+            if not any(covers(allowed, pattern) for allowed in self.entities):
+                allowed = ", ".join(self.entities)
+                raise ReadingProblem(
+                    403,
+                    f"the reader {self.name} has no right to read all of {pattern}, and a table needs all; "
+                    f"its entities are {allowed}",
                 )
 
 
@@ -102,6 +114,14 @@ class _Known:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+@lru_cache(1024)
+def covers(allowed: str, pattern: str) -> bool:
+    """Whether every name that fits the pattern fits the allowed one. In doubt not."""
+    places = {EVERY: ".*", "?": r"[^*]"}
+    fitting = "".join([places.get(each, re.escape(each)) for each in allowed])
+    return re.fullmatch(fitting, pattern, re.DOTALL) is not None
 
 
 @lru_cache(1024)

@@ -108,6 +108,8 @@ def readers_routes(reading: JournalReading) -> APIRouter:
             reader = await reading.identify(request)
             sequences = _numbers(request, "sequence")
             since = _optional(request, "time")
+            # A table is put together with what the lake has of it, which asks nobody.
+            reader.check_all_of(request.query_params.getlist("all_of"))
             found = await reading.ask(lambda journal: _position(journal, sequences, since))
             # Whoever copies the journal has to know whether it is given all of it.
             return JsonLine({**found, "all": reader.sees_all})
