@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from penstock.history.reader import History
-from penstock.journal.blocks import BLOCKS_SUFFIX, blocks_name
+from penstock.journal.blocks import BLOCKS_SUFFIX, BlockLog, blocks_name
 from penstock.journal.disk import DirectoryDisk, Disk, ReadableFile
-from penstock.journal.index import index_name
+from penstock.journal.index import Block, index_name
 from penstock.journal.indexes import Indexes
 from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.mark import read_mark
@@ -335,3 +335,23 @@ def test_of_many_indexes_the_one_that_was_not_used_for_the_longest_time_is_read_
     assert [read(base) for base in (1, 4, 1, 4)] == [True, True, False, False]
     assert read(1) is False
     assert [read(base) for base in (7, 1, 7, 4, 7, 1)] == [True, False, False, True, False, True]
+
+
+class _OnceFullDisk(FakeDisk):
+    """There is no room for the first file."""
+
+    full = True
+
+    def create(self, name: str) -> FakeFile:
+        if self.full:
+            self.full = False
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().create(name)
+
+
+def test_after_a_block_that_could_not_be_kept_none_is_because_readers_would_not_look_where_it_was() -> None:
+    disk = _OnceFullDisk()
+    log = BlockLog(disk, 1, 7)
+    log.add(Block(100, 200, 1, 5, NOON, NOON, 1), ["a"], [0])
+    log.add(Block(200, 300, 6, 9, NOON, NOON, 1), ["b"], [1])
+    assert disk.names() == []
