@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.config import load
+from penstock.config import ConfigError, load
 from penstock.doors.errors import DoorError
 from penstock.doors.tlex.door import TlexDoor
 from penstock.doors.tlex.settings import settings_of
@@ -183,7 +183,7 @@ def test_a_database_that_cannot_be_opened_stops_the_start(tmp_path: Path) -> Non
         asyncio.run(start(""))
     with pytest.raises(StartError, match=r"tlex\.store: the database cannot be opened: unable to open database file"):
         asyncio.run(start(f"sqlite:///{tmp_path}/missing/store.db"))
-    with pytest.raises(StartError, match=r"tlex\.store: the database cannot be opened: "):
+    with pytest.raises(ConfigError, match=r"tlex\.store: expected a database URL"):
         asyncio.run(start("nonsense"))
 
 
