@@ -29,7 +29,7 @@ REFUSED = "nothing listens there (connection refused)"
         ),
         (
             OSError("[Errno 101] Connect call failed, [Errno 111] Connect call failed"),
-            f"Network is unreachable, {REFUSED}",
+            f"{REFUSED}, Network is unreachable",
         ),
         (ValueError("something else"), "something else"),
         (ValueError(), "ValueError"),
