@@ -96,7 +96,7 @@ class SinkServer:
 
     def _do(self, handler: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, Any]]:
         if handler.headers.get("Authorization") != f"Bearer {TOKEN}":
-            return 401, _error("Expected a header Authorization: Bearer with a token of this adapter")
+            return 401, _error("The token is not one of this adapter")
         if len(body) > self.max_body_bytes:
             return 413, _error(f"The body is larger than max_body_bytes = {self.max_body_bytes}: send fewer rows")
         parts = urlsplit(handler.path)

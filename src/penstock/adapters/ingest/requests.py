@@ -76,7 +76,7 @@ def admitted(adapter_set: str, adapter: str, request: Request) -> IngestAdapter:
             raise Problem(503, "The server is starting or shutting down")
         raise Problem(404, f"There is no ingest adapter {adapter} in set {adapter_set}")
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
+    if scheme.lower() != "bearer" or not token.strip():
         raise Problem(401, "Expected a token of this adapter: a header Authorization with the scheme Bearer")
     if not found.admits(token.strip()):
         raise Problem(401, "The token is not one of this adapter")
