@@ -216,7 +216,7 @@ def test_a_selector_that_fails_on_an_event_does_not_choose_it(
     ]
     assert [line for line in updates if line.startswith("U,9,")] == ["U,9,1,1", "U,9,1,3"]
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert (record.name, record.getMessage()) == ("penstock.adapters.authority", "selector failed")
+    assert (record.name, record.getMessage()) == ("penstock.adapters.selecting", "selector failed")
     assert record.__dict__["fields"] == {"adapter_set": "TEST", "selector": "odd"}
 
 
