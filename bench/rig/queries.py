@@ -1,15 +1,17 @@
 """Spark in a process of its own, which runs one query after the other as the benchmark `latency` asks for it.
 
-A word for each line of standard input: the name of a query, which replaces the one before, or `figures`, answered by
-one line of JSON: how long the latest batches took, and the parts of that, as Spark tells. `plain` queries have nothing
-of Penstock in them. With `real-time` as the last argument the session has the jar for it. Not here: events and clients
-(`bench.scenarios.latency`).
+A word for each line of standard input: the name of a query and numbers for it, which replaces the one before;
+`figures`, answered by one line of JSON: how long the latest batches took, and the parts of that, as Spark tells; or
+`closed`, the start of the newest closed candle. `plain` queries read Spark's own sources, and the driver collects their
+rows or nobody does: of Penstock they have the settings of the session, and candles their windows. With `real-time` as
+the last argument the session has the jar for it. Not here: events and clients (`bench.scenarios.latency`).
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,12 +19,15 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline import publish_stream
+from penstock.pipeline.jobs import candles
 from penstock.pipeline.realtime import publish_real_time, real_time_events
 from penstock.pipeline.session import close_session, open_session
 
 # Rows a second of plain queries, and items: as many as the benchmark posts.
 RATE = 200
 ITEMS = 50
+# Of candles.
+STOCKS = 100
 
 
 class Queries:
@@ -34,9 +39,11 @@ class Queries:
         self._api = api
         self._token = token
         self._started = 0
+        # When the newest closed candle begins, in seconds since 1970.
+        self.closed = 0.0
 
-    def start(self, name: str) -> StreamingQuery:
-        query: StreamingQuery = getattr(self, name.replace("-", "_"))()
+    def start(self, name: str, *numbers: int) -> StreamingQuery:
+        query: StreamingQuery = getattr(self, name.replace("-", "_"))(*numbers)
         return query
 
     def plain(self) -> StreamingQuery:
@@ -49,6 +56,22 @@ class Queries:
 
     def plain_aggregate(self) -> StreamingQuery:
         return self._collected(self._totals(self._numbers(self._rate())), "update")
+
+    def plain_candles(self, trades: int, millis: int) -> StreamingQuery:
+        """Candles as they grow: batches of so many trades, the times of which go on by so much."""
+        batches = self._spark.readStream.format("rate-micro-batch").option("rowsPerBatch", trades)
+        rows = batches.option("advanceMillisPerBatch", millis).load()
+        return self._collected(self._candles(rows), "update")
+
+    def plain_closed_candles(self, rate: int) -> StreamingQuery:
+        """Candles when they are closed, of so many trades a second."""
+
+        def see(batch: DataFrame, number: int) -> None:
+            starts = batch.select(fn.unix_millis("start").alias("start")).toArrow().column("start").to_pylist()
+            self.closed = max(starts, default=self.closed * 1_000) / 1_000
+
+        rows = self._spark.readStream.format("rate").option("rowsPerSecond", rate).load()
+        return self._each(self._candles(rows), "append", see)
 
     def source(self) -> StreamingQuery:
         """The journal, and nobody reads the rows."""
@@ -93,6 +116,18 @@ class Queries:
     def _totals(self, numbers: DataFrame) -> DataFrame:
         return numbers.groupBy("which").agg(fn.max("number").alias("number"), fn.count(fn.lit(1)).alias("events"))
 
+    def _candles(self, rows: DataFrame) -> DataFrame:
+        """As the job makes them of the trades that the benchmarks post."""
+        stock = (fn.col("value") % STOCKS).cast("string")
+        trade = fn.format_string('{"last_price":"%d","last_quantity":"1"}', fn.col("value"))
+        trades = rows.select(
+            fn.concat(fn.lit("BENCH/TRADES/t"), stock).alias("entity"),
+            "timestamp",
+            fn.col("value").alias("sequence"),
+            trade.alias("value"),
+        )
+        return candles.transform(trades, candles.Settings())
+
     def _noop(self, rows: DataFrame, mode: str) -> StreamingQuery:
         return rows.writeStream.outputMode(mode).format("noop").option("checkpointLocation", self._checkpoint()).start()
 
@@ -100,7 +135,10 @@ class Queries:
         def collect(batch: DataFrame, number: int) -> None:
             batch.toArrow()
 
-        stream = rows.writeStream.outputMode(mode).foreachBatch(collect)
+        return self._each(rows, mode, collect)
+
+    def _each(self, rows: DataFrame, mode: str, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
+        stream = rows.writeStream.outputMode(mode).foreachBatch(take)
         return stream.option("checkpointLocation", self._checkpoint()).start()
 
     def _published(self, rows: DataFrame, mode: str) -> StreamingQuery:
@@ -121,12 +159,15 @@ class Queries:
         return str(self._folder / f"checkpoint-{self._started}")
 
 
+def check(query: StreamingQuery | None) -> None:
+    error = None if query is None else query.exception()
+    if error is not None:
+        raise SystemExit(str(error))
+
+
 def figures(query: StreamingQuery | None) -> list[dict[str, int]]:
     if query is None:
         return []
-    error = query.exception()
-    if error is not None:
-        raise SystemExit(str(error))
     return [dict(one.durationMs) for one in query.recentProgress if one.numInputRows > 0]
 
 
@@ -138,13 +179,14 @@ def main(folder: Path, api: str, token: str, real_time: bool) -> None:
     queries = Queries(spark, folder, api, token)
     try:
         for line in sys.stdin:
-            name = line.strip()
-            if name == "figures":
-                print(json.dumps(figures(query)), flush=True)
+            name, *numbers = line.split()
+            check(query)
+            if name in ("figures", "closed"):
+                print(json.dumps(figures(query) if name == "figures" else queries.closed), flush=True)
                 continue
             if query is not None:
                 query.stop()
-            query = queries.start(name)
+            query = queries.start(name, *map(int, numbers))
             print(json.dumps(name), flush=True)
     finally:
         if query is not None:

@@ -1,7 +1,8 @@
 """Candles: from a trade posted to a server until a client sees it in a candle that Spark has computed.
 
 Server and pipeline are processes of their own, as people run them, on all cores; each trade's price is its number, so
-that a candle's close tells which trades it holds. Beside it stands how long Spark alone takes for a batch.
+that a candle's close tells which trades it holds. Beside it stands how long Spark takes for a batch, and how long plain
+Spark takes for as many trades of its own, which the driver collects.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ import numpy as np
 
 from bench.rig.child import READY, ChildError
 from bench.rig.machine import Cores
+from bench.rig.queries import STOCKS
 from bench.rig.results import Report
+from bench.rig.spark_process import SparkProcess
 from penstock.client import connect
 
 ABOUT = "milliseconds from a trade to the candle that holds it, through journal, Spark and server"
 
-STOCKS = 100
 # Trades of one request, and requests a second: 10,000 trades a second.
 REQUEST = 200
 TOKEN = "only-for-this-benchmark"
 START_PATIENCE = 180.0
 
-# For `all`, in seconds; on a quiet machine it takes about three minutes.
+# For `all`, in seconds; on a quiet machine it takes about four minutes.
 DEADLINE = 480.0
 
 CONFIGURATION = f"""
@@ -75,6 +77,9 @@ class Plan:
     rate: int = 10_000
     warm_up: float = 100.0
     seconds: float = 30.0
+    # Batches of plain Spark do not wait for trades, so there are as many in less time.
+    plain_warm_up: float = 60.0
+    plain_seconds: float = 15.0
 
 
 @dataclass(slots=True)
@@ -216,6 +221,19 @@ async def until_running(status: Path) -> None:
         await asyncio.sleep(0.5)
 
 
+async def plain(plan: Plan, folder: Path, trades: int, millis: int) -> list[int]:
+    """How long batches of plain Spark take, one after another."""
+    spark = SparkProcess(folder)
+    try:
+        await spark.say(f"plain-candles {trades} {millis}")
+        await asyncio.sleep(plan.plain_warm_up)
+        before = len(await spark.batches())
+        await asyncio.sleep(plan.plain_seconds)
+        return [batch["triggerExecution"] for batch in (await spark.batches())[before:]]
+    finally:
+        spark.close()
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     plan = Plan()
     parser.add_argument("--rate", type=int, default=plan.rate, help="trades a second (default %(default)s)")
@@ -240,6 +258,9 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     plan = Plan(options.rate, options.warm_up, options.seconds)
     with tempfile.TemporaryDirectory(prefix="bench-candles-") as folder:
         seen, batches, trades, expected = await measure(plan, Path(folder))
+        millis = int(np.median(batches))
+        size = plan.rate * millis // 1_000
+        alone = await plain(plan, Path(folder), size, millis)
     failures: Counter[str] = Counter()
     if trades.refused:
         failures["a request was refused"] += trades.refused
@@ -251,7 +272,13 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         ("from trade to candle", *percentiles(seen.latencies)),
         ("the newest trade of an update", *percentiles(seen.newest)),
         ("the oldest trade of an update", *percentiles(seen.oldest)),
-        ("of that, a batch of Spark", *(f"{np.percentile(batches, part):,.0f}" for part in (50, 99))),
+        *(
+            (name, *percentiles([one / 1_000 for one in each]))
+            for name, each in (
+                ("of that, a batch of Spark", batches),
+                (f"plain Spark: a batch of {size:,} trades", alone),
+            )
+        ),
     ]
     report.table(f"{plan.rate:,} trades a second of {STOCKS} stocks, milliseconds", ("p50", "p99"), rows)
     report.failures("the pipeline", failures)

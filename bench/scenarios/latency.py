@@ -10,10 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import http.client
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -29,6 +26,7 @@ from bench.rig.child import ChildError
 from bench.rig.machine import Cores
 from bench.rig.queries import ITEMS, RATE
 from bench.rig.results import Report
+from bench.rig.spark_process import REAL_TIME, SparkProcess
 from bench.scenarios.candles import percentiles, process, ready
 from penstock.client import connect
 from penstock.pipeline.realtime import JAR_PATH
@@ -43,9 +41,7 @@ TOKEN = "only-for-this-benchmark"
 REQUEST = 2
 # The parts of a batch that are worth a column, as Spark calls them.
 PARTS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
-# Plain queries are `plain`, `plain-collected` and `plain-aggregate`.
-# In Spark's real-time mode, which needs a jar (`make jar`), and has no batches to speak of.
-REAL_TIME = "real-time"
+# Those beside `plain`, `plain-collected` and `plain-aggregate`. In real-time mode there are no batches to speak of.
 OURS = ("source", "stateless", "aggregate", REAL_TIME)
 # Those that publish.
 LIVE = ("stateless", "aggregate", REAL_TIME)
@@ -145,45 +141,6 @@ async def watch(stream: str, posted: Posted, updates: dict[str, Updates], turn: 
                 updates.setdefault(name, Updates()).see(update.item, int(number), posted, since)
 
 
-class Spark:
-    """The other process."""
-
-    def __init__(self, folder: Path, api: str, *, real_time: bool) -> None:
-        self._log = folder / "spark.log"
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "bench.rig.queries", str(folder), api, TOKEN, *[REAL_TIME] * real_time],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-
-    async def say(self, word: str) -> object:
-        def asked() -> str:
-            assert self._process.stdin is not None
-            assert self._process.stdout is not None
-            self._process.stdin.write(f"{word}\n")
-            self._process.stdin.flush()
-            return self._process.stdout.readline()
-
-        line = await asyncio.to_thread(asked)
-        if not line:
-            said = self._log.read_text().splitlines()[-1:]
-            raise ChildError(f"Spark has ended when it was told {word}: {' '.join(said)}")
-        return json.loads(line)
-
-    async def batches(self) -> list[dict[str, int]]:
-        found = await self.say("figures")
-        assert isinstance(found, list)
-        return found
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
-
-
 @dataclass(slots=True)
 class Measured:
     """For each query its batches, and what a client saw of it."""
@@ -199,7 +156,7 @@ async def measure(plan: Plan, folder: Path) -> Measured:
     settings.write_text(CONFIGURATION)
     with process(folder, "serve", "--config", str(settings), "--data-dir", str(folder / "data")) as server:
         stream, api = ready(server)
-        spark = Spark(folder, api, real_time=REAL_TIME in plan.queries)
+        spark = SparkProcess(folder, api, TOKEN, real_time=REAL_TIME in plan.queries)
         posted = Posted()
         posting = threading.Thread(target=posted.post, args=(api, plan.rate))
         posting.start()
@@ -211,7 +168,7 @@ async def measure(plan: Plan, folder: Path) -> Measured:
             spark.close()
 
 
-async def _measure(plan: Plan, stream: str, posted: Posted, spark: Spark) -> Measured:
+async def _measure(plan: Plan, stream: str, posted: Posted, spark: SparkProcess) -> Measured:
     done = Measured()
     turn = [("", float("inf"))]
     watching = asyncio.create_task(watch(stream, posted, done.updates, turn))

@@ -2,7 +2,8 @@
 
 Server and pipeline (`candles` and `history`) are processes as people run them. A window of one second is closed two
 seconds after its end at the earliest, so three seconds is the least. The killed pipeline is started again at once; a
-killed JVM is replaced by the pipeline itself.
+killed JVM is replaced by the pipeline itself. Beside it stands a plain Spark program with the same windows over Spark's
+own source, whose driver sees the candles itself.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from bench.rig.child import ChildError
 from bench.rig.machine import Cores
 from bench.rig.results import Report
+from bench.rig.spark_process import SparkProcess
 from bench.scenarios import candles
 from penstock.client import connect
 
@@ -39,7 +41,10 @@ ARCHIVE_PATIENCE = 300.0
 # A pipeline that is started anew knows nothing of the kill before: it needs no longer than to be at work.
 AT_WORK = 10.0
 
-# For `all`, in seconds; on a quiet machine it takes about three minutes.
+# How often plain Spark is asked, in seconds.
+LOOK = 0.05
+
+# For `all`, in seconds; on a quiet machine it takes about four minutes.
 DEADLINE = 900.0
 
 
@@ -124,6 +129,31 @@ async def watch(stream: str, starts: asyncio.Queue[float]) -> None:
                 starts.put_nowait(seconds_of(start))
 
 
+async def plain(kills: int, folder: Path, taken: dict[str, list[float]]) -> None:
+    """The same of plain Spark, which has no archive of classes, and is started again with its checkpoint."""
+    for number in range(kills + 1):
+        doing = "plain Spark: killed" if number else "plain Spark: started"
+        moment = time.time()
+        spark = SparkProcess(folder)
+        try:
+            await spark.say(f"plain-closed-candles {RATE}")
+            taken.setdefault(doing, []).append(await plain_closed_after(spark, moment))
+            print(f"{doing}: a closed candle after {taken[doing][-1]:.1f} s", flush=True)
+            await asyncio.sleep(AT_WORK)
+        finally:
+            # A benchmark that fails wants no more of it either.
+            spark.kill()
+
+
+async def plain_closed_after(spark: SparkProcess, moment: float) -> float:
+    deadline = moment + PATIENCE
+    while await spark.closed() < moment:
+        if time.time() > deadline:
+            raise ChildError(f"plain Spark has no closed candle after {PATIENCE:.0f} seconds")
+        await asyncio.sleep(LOOK)
+    return time.time() - moment
+
+
 async def measure(kills: int, settle: float, folder: Path, taken: dict[str, list[float]], report: Report) -> None:
     """Seconds until a closed candle, after the start and after each kill, by what was done."""
     settings = folder / "bench.toml"
@@ -189,6 +219,8 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     with kept(options.directory) as folder:
         try:
             await measure(options.kills, options.settle, Path(folder), taken, report)
+            with kept(None) as own:
+                await plain(options.kills, Path(own), taken)
         except ChildError as error:
             report.failure("the pipeline", str(error))
     rows = [(name, f"{min(each):.1f}", f"{max(each):.1f}", f"{len(each)}") for name, each in taken.items()]
