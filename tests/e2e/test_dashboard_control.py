@@ -21,6 +21,7 @@ from tests.services.admin.test_routes import actions
 from tests.support.administration import ask, write_users
 from tests.support.browser import PATIENCE, Watch
 from tests.support.process import ServerProcess
+from tests.support.worker_processes import WorkersProcess
 
 pytestmark = pytest.mark.browser
 
@@ -169,6 +170,24 @@ def test_a_drain_may_end_with_a_stop(process: ServerProcess, watch: Watch) -> No
     question.get_by_label("Stop the server when no session is left").check()
     question.get_by_role("button", name="Drain", exact=True).click()
     assert process.wait() == 0
+
+
+def test_one_of_several_nodes_is_drained_and_that_is_cancelled(tmp_path: Path, watch: Watch) -> None:
+    write_users(tmp_path / "users")
+    with WorkersProcess(tmp_path, {"admin.users": str(tmp_path / "users")}) as server:
+        page = opened(watch, server.api_port, "nodes")
+        worker = page.locator("#nodes .grid-row[data-key='w1']:visible")
+        for action, state in (("Drain", "draining"), ("Cancel drain", "up")):
+            expect(worker).to_be_visible(timeout=PATIENCE)
+            worker.click()
+            page.get_by_role("dialog").get_by_role("button", name=f"{action}…", exact=True).click(timeout=PATIENCE)
+            confirm(page.get_by_role("dialog"), action)
+            assert ask(server.api_port, "GET", "/drain").body["nodes"] == (["w1"] if state == "draining" else [])
+            expect(cell(worker, "state")).to_have_text(state, timeout=PATIENCE)
+        # A hub without clients cannot be drained.
+        page.locator("#nodes .grid-row[data-key='hub']:visible").click()
+        expect(page.get_by_role("dialog").get_by_role("button")).to_have_text(["Close"])
+        assert watch.complaints() == []
 
 
 def test_the_level_of_a_category_is_set_and_reset(site: AdminSite, watch: Watch) -> None:

@@ -1,10 +1,11 @@
 // The tab of control: what an administrator does with the whole server, and how it stands.
-// Not here: one session (sessions.ts), levels of the log (levels.ts), the TLEX hub (tlex.ts).
+// Not here: one session (sessions.ts), one node (tables.ts), levels of the log (levels.ts), the TLEX hub (tlex.ts).
 // Read next: docs/administration.md.
 
 import type { Api, DrainInfo, ReloadInfo } from "./api";
 import { Blocks } from "./blocks";
 import { actionButton, askFirst } from "./dialog";
+import { askCancelDrain, askDrain } from "./drain";
 import { Levels } from "./levels";
 import { make } from "./make";
 import type { Statistics } from "./statistics";
@@ -19,7 +20,6 @@ const SCOPES = { all: "all", adapter_set: "of an adapter set", user: "of a user"
 export class Control implements Tab {
   private readonly blocks: Blocks;
   private readonly drainState = make("p", { "data-control": "drain" }, "…");
-  private readonly drain = make("button", { type: "button" }, "Drain…");
   private readonly cancel: HTMLButtonElement;
   private readonly reloaded = make("p", { "data-control": "reload" }, "The server reads its configuration and its certificates again, as SIGHUP does.");
   private readonly levels: Levels;
@@ -31,9 +31,10 @@ export class Control implements Tab {
     private readonly api: Api,
   ) {
     this.blocks = new Blocks(api);
-    this.cancel = actionButton({ label: "Cancel drain…", run: () => this.askCancel() });
+    const server = { api, node: null, done: (found: DrainInfo) => this.showDrain(found) };
+    this.cancel = actionButton({ label: "Cancel drain…", run: () => askCancelDrain(server) });
     this.cancel.hidden = true;
-    this.drain.addEventListener("click", () => this.askDrain());
+    const drain = actionButton({ label: "Drain…", run: () => askDrain(server) });
     box.append(
       make(
         "div",
@@ -41,7 +42,7 @@ export class Control implements Tab {
         this.card("New sessions", [make("p", {}, "Those that are blocked are refused. Open sessions go on, and this page is let in."), this.blocks.list], [
           actionButton({ label: "Block…", run: () => this.askBlock() }),
         ]),
-        this.card("Drain before a stop", [this.drainState], [this.drain, this.cancel]),
+        this.card("Drain before a stop", [this.drainState], [drain, this.cancel]),
         this.card("Configuration", [this.reloaded], [actionButton({ label: "Reload…", run: () => this.askReload() })]),
       ),
     );
@@ -54,7 +55,7 @@ export class Control implements Tab {
       this.blocks.refresh();
       // A server that does not answer is no reason to complain here: the status says so.
       this.api.ask("GET", "/drain").then(
-        (found) => this.showDrain(found),
+        (found) => this.showDrain(found as DrainInfo),
         () => undefined,
       );
     };
@@ -86,30 +87,7 @@ export class Control implements Tab {
     });
   }
 
-  private askDrain(): void {
-    askFirst({
-      title: "Drain the server?",
-      text: "New sessions are refused, and load balancers are told not to send any. Within this time open sessions end one after the other, so that their clients go elsewhere. Empty: they end when their clients leave.",
-      verb: "Drain",
-      fields: [
-        { name: "seconds", label: "seconds", kind: "number", least: 0 },
-        { name: "stop", label: "Stop the server when no session is left", kind: "check" },
-      ],
-      run: async ({ seconds = "", stop }) => this.showDrain(await this.api.ask("POST", "/drain", { seconds: seconds === "" ? null : Number(seconds), stop: stop === "yes" })),
-    });
-  }
-
-  private askCancel(): void {
-    askFirst({
-      title: "Cancel the drain?",
-      text: "New sessions are let in again. Those that have ended stay so.",
-      verb: "Cancel drain",
-      run: async () => this.showDrain(await this.api.ask("DELETE", "/drain")),
-    });
-  }
-
-  private showDrain(found: unknown): void {
-    const { draining, seconds_left, stop, sessions } = found as DrainInfo;
+  private showDrain({ draining, seconds_left, stop, sessions }: DrainInfo): void {
     const left = `${sessions.toLocaleString("en")} ${sessions === 1 ? "session is" : "sessions are"} open`;
     const time = seconds_left === null ? "they end when their clients leave" : `they end within ${Math.ceil(seconds_left)} s`;
     this.drainState.textContent = draining ? `Draining: ${left}, ${time}${stop ? ", then the server stops" : ""}.` : `Not draining: ${left}.`;

@@ -62,7 +62,7 @@ function open(api: Api, address: string): void {
     sessions: new Sessions(panel("sessions"), stream, api),
     items: itemsTable(panel("items"), stream),
     adapters: new AdaptersAndQueries(panel("adapters"), stream, api),
-    nodes: nodesTable(panel("nodes"), stream),
+    nodes: nodesTable(panel("nodes"), stream, api),
     log: new Log(panel("log"), stream),
     control: new Control(panel("control"), statistics, api),
     configuration: configurationTable(panel("configuration"), stream),

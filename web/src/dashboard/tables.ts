@@ -1,9 +1,10 @@
 // The tabs that are tables and nothing else: items, adapters with queries, nodes, the configuration.
-// Not here: sessions (sessions.ts), and what is done with the whole server (control.ts).
+// Not here: sessions (sessions.ts), what is done with the whole server (control.ts), how a node is drained (drain.ts).
 // Read next: docs/monitor.md, which names the fields.
 
 import type { Api } from "./api";
 import { askFirst, showDetails, type Action } from "./dialog";
+import { askCancelDrain, askDrain } from "./drain";
 import { millis, number } from "./format";
 import type { Column, Row } from "./grid";
 import { make } from "./make";
@@ -128,8 +129,13 @@ export function itemsTable(box: HTMLElement, stream: Stream): LiveTable {
   return liveTable(box, stream, ITEMS);
 }
 
-export function nodesTable(box: HTMLElement, stream: Stream): LiveTable {
-  return liveTable(box, stream, NODES);
+/** Nodes with clients, beside which there are others, can be drained one by one. */
+export function nodesTable(box: HTMLElement, stream: Stream, api: Api): LiveTable {
+  return liveTable(box, stream, NODES, (node, row) => {
+    if (api.role !== "admin" || !["edge", "both"].includes(String(row["role"]))) return [];
+    if (row["state"] === "draining") return [{ label: "Cancel drain…", run: () => askCancelDrain({ api, node }) }];
+    return [{ label: "Drain…", run: () => askDrain({ api, node }) }];
+  });
 }
 
 export function configurationTable(box: HTMLElement, stream: Stream): LiveTable {
