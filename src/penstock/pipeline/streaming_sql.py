@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from penstock.history.catalog import Catalog, TableError
 from penstock.history.typed_table import TypedTable
-from penstock.pipeline.errors import BadOption, BadSyntax, sentence
+from penstock.pipeline.errors import BadOption, BadQuery, sentence
 from penstock.pipeline.events import SparkReader, load
 from penstock.pipeline.options import lake_options
 from penstock.pipeline.place import Place
@@ -64,22 +64,26 @@ class SqlQuery:
                 raise BadOption(f"{self._about}: {columns.count(name)} columns of the result are called {name}; use AS")
         return df
 
-    def check_state(self, df: DataFrame, watermark: str) -> None:
-        """Raises BadOption for groups, or joined rows, of which nobody says when they are complete."""
+    def check_stream(self, df: DataFrame, watermark: str, output_mode: str) -> None:
+        """Raises BadQuery for what cannot be said while rows keep coming, and for groups that never end."""
+        try:
+            _plan_stream(df, output_mode)
+        except AnalysisException as error:
+            raise BadQuery(f"{self._about}: {sentence(error)}") from None
         if not watermark and _STATEFUL.search(analyzed(df)):
-            raise BadOption(
+            raise BadQuery(
                 f"{self._about}: it groups, joins or deduplicates rows of a stream, so it needs a watermark: how late "
                 f'an event may be, such as "10 minutes", or "{NEVER}"'
             )
 
     def _check_syntax(self, spark: SparkSession) -> None:
-        """Raises BadSyntax for what is wrong without the brackets. To be explained, a statement is not run."""
+        """Raises BadQuery for what is wrong without the brackets. To be explained, a statement is not run."""
         try:
             spark.sql(f"EXPLAIN {self._sql}")
         except PySparkException as error:
             if _is_syntax(error):
-                raise BadSyntax(f"{self._about}: {self._sentence(error)}") from None
-        raise BadSyntax(f"{self._about}: only a query is allowed, such as SELECT; this is another statement")
+                raise BadQuery(f"{self._about}: {self._sentence(error)}") from None
+        raise BadQuery(f"{self._about}: only a query is allowed, such as SELECT; this is another statement")
 
     def _view(self, name: str) -> str | None:
         try:
@@ -158,6 +162,19 @@ def empty(spark: SparkSession, watermark: str = "") -> ReadTable:
         return _late(nothing.select(*columns), watermark)
 
     return read
+
+
+def _plan_stream(df: DataFrame, output_mode: str) -> None:
+    """What Spark does when a query starts. Through Spark Connect it does it only then. Raises AnalysisException."""
+    java = getattr(df, "_jdf", None)
+    if java is None:
+        return
+    jvm: Any = df.sparkSession._jvm
+    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    checker.checkForStreaming(java.queryExecution().analyzed(), mode)
+    # The rest it says of the plan. It explains SQL as a batch, and what is put on top of a stream as a stream.
+    jvm.PythonSQLUtils.explainString(df.select("*")._jdf.queryExecution(), "simple")
 
 
 def analyzed(df: DataFrame) -> str:
