@@ -1,4 +1,7 @@
-"""Source and sink once more under Spark Connect, in a process of its own: one cannot hold both kinds of session."""
+"""Source, sink, tables and SQL once more under Spark Connect.
+
+In a process of its own: one cannot hold both kinds of session.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,15 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 # Each asks for nothing that only classic Spark has.
-FILES = ["test_source_spark.py", "test_sink.py", "test_publish.py", "jobs/test_candles.py"]
+FILES = [
+    "test_source_spark.py",
+    "test_sink.py",
+    "test_publish.py",
+    "test_live_queries.py",
+    "test_typed_tables.py",
+    "test_sql_page.py",
+    "jobs/test_candles.py",
+]
 
 
 @pytest.mark.spark_long
