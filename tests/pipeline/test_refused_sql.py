@@ -12,17 +12,12 @@ import pytest
 
 from penstock.config import load
 from penstock.pipeline.place import Place
+from tests.pipeline.test_live_queries import PLANT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PLANT = """
-[demo]
-enabled = false
-[pipeline.tables.readings]
-adapter = "PLANT/READINGS"
-item = "r.{machine}"
-fields = { celsius = "double" }
+QUERY = """
 [pipeline.tables.limits]
 adapter = "PLANT/LIMITS"
 item = "l.{machine}"
@@ -39,6 +34,7 @@ MINUTES = "SELECT machine, window.start AS minute, count(*) AS n FROM plant.read
 BY_MINUTE = "GROUP BY machine, window(time, '1 minute')"
 SESSIONS = f"{MINUTES} {BY_MINUTE}".replace("window", "session_window")
 WINDOWS = f"(SELECT machine, window, count(*) AS n FROM plant.readings {BY_MINUTE})"
+FIXED = "(SELECT max(machine) AS machine FROM (VALUES ('a')) AS v(machine))"
 LARGEST = "(SELECT machine, max(celsius) FROM plant.limits GROUP BY machine)"
 
 CLOSED = 'output_mode = "append" publishes a group when it is closed, so it needs a watermark other than "never", and '
@@ -53,7 +49,7 @@ def check(spark: SparkSession, tmp_path: Path, sql: str, output_mode: str, water
     from penstock.pipeline.streaming_sql import empty
 
     path = tmp_path / "penstock.toml"
-    path.write_text(f'{PLANT}sql = """{sql}"""\noutput_mode = "{output_mode}"\nwatermark = "{watermark}"\n')
+    path.write_text(f'{PLANT}{QUERY}sql = """{sql}"""\noutput_mode = "{output_mode}"\nwatermark = "{watermark}"\n')
     config = load(path, {}).config
     query = live_query(config, "x")
     checked(spark, query, catalog_of(config, None), query.target(Place(tmp_path, "http://h")), empty(spark, watermark))
@@ -157,6 +153,9 @@ def refused(spark: SparkSession, tmp_path: Path, sql: str, output_mode: str, wat
         (f"SELECT count(*) AS n FROM ({BOTH} JOIN {ON})", "update", "10 minutes"),
         (SESSIONS, "append", "10 minutes"),
         (f"{BOTH} JOIN {ON}", "update", "never"),
+        # Nothing is kept of rows that are there from the beginning.
+        (f"{BOTH} JOIN (VALUES ('a')) v(machine) ON r.machine = v.machine", "update", ""),
+        (f"{BOTH} LEFT JOIN {FIXED} v ON r.machine = v.machine WHERE v.machine IS NULL", "update", ""),
         *((f"{BOTH} {kind} JOIN {ON} {BOUNDS}", "append", "10 minutes") for kind in ("LEFT", "RIGHT", "FULL", "SEMI")),
         ("SELECT machine FROM plant.readings UNION ALL SELECT machine FROM plant.limits", "update", ""),
     ],

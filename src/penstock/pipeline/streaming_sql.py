@@ -27,7 +27,8 @@ from penstock.pipeline.sqltext import replaced
 EVENT_TIME = "time"
 
 # Nodes of Spark's plans that keep rows from batch to batch; streams have a `~` before their name.
-_STATEFUL = re.compile(r"^[\s:+~-]*(Aggregate|Deduplicate|Distinct|Join)\b", re.MULTILINE)
+_GROUPS = re.compile(r"^[\s:+-]*~(Aggregate|Deduplicate|Distinct)\b", re.MULTILINE)
+_JOIN = re.compile(r"^([\s:]*)([:+]- )?~Join\b")
 _AT = re.compile(r"\s*;?\s*(?:line \d+,? pos \d+|\(line \d+, pos \d+\))\s*;?\s*$")
 
 # How a table is read: live, as of now, or not at all, for a check.
@@ -70,7 +71,7 @@ class SqlQuery:
             _plan_stream(df, output_mode)
         except AnalysisException as error:
             raise BadQuery(f"{self._about}: {sentence(error)}") from None
-        if not watermark and _STATEFUL.search(analyzed(df)):
+        if not watermark and _keeps_rows(analyzed(df)):
             raise BadQuery(
                 f"{self._about}: it groups, joins or deduplicates rows of a stream, so it needs a watermark: how late "
                 f'an event may be, such as "10 minutes", or "{NEVER}"'
@@ -186,6 +187,23 @@ def analyzed(df: DataFrame) -> str:
         return str(java.queryExecution().analyzed().toString())
     text = str(private._explain_string(extended=True))
     return text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
+
+
+def _keeps_rows(plan: str) -> bool:
+    """Whether it groups rows of a stream, or joins two of them."""
+    lines = plan.splitlines()
+    for number, line in enumerate(lines):
+        found = _JOIN.match(line)
+        if found is None:
+            continue
+        # What is joined is below it, one step to the right.
+        indent = found[1] + (found[2] or "").replace("+", " ").replace("-", " ")
+        sides = [
+            next(each for each in lines[number + 1 :] if each.startswith(indent + side)) for side in (":- ", "+- ")
+        ]
+        if all(side[len(indent) + len("+- ") :].startswith("~") for side in sides):
+            return True
+    return _GROUPS.search(plan) is not None
 
 
 def _is_syntax(error: PySparkException) -> bool:
