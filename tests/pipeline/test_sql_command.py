@@ -150,6 +150,11 @@ def test_sql_that_is_wrong_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
     done = penstock(tmp_path, "sql", twice)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "penstock: sql: 2 columns of the result are called celsius; use AS\n"
+    # An answer, and no stream.
+    done = penstock(tmp_path, "sql", "SELECT celsius FROM plant.readings LIMIT 3", "--live")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith('penstock: sql: LIMIT needs output_mode = "append", ')
+    assert done.stderr.count("\n") == 1
     # Known only when it is run.
     done = penstock(tmp_path, "sql", "SELECT cast(machine AS int) FROM plant.readings")
     assert (done.returncode, done.stdout) == (1, "")
@@ -161,6 +166,17 @@ def test_config_check_lets_spark_look_at_the_sql(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text(CONFIG)
     done = penstock(tmp_path, "config", "check")
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "penstock: penstock.toml: ok\n")
+    twice = "SELECT max(n) AS machine FROM (SELECT count(*) AS n FROM plant.readings GROUP BY machine)"
+    config = CONFIG.replace("SELECT machine, celsius FROM plant.readings", twice) + 'watermark = "never"\n'
+    (tmp_path / "penstock.toml").write_text(config)
+    done = penstock(tmp_path, "config", "check")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pipeline.queries.heat: rows that were grouped or deduplicated can be grouped, joined or " in done.stderr
+    assert done.stderr.count("\n") == 1
+    # Who knows better tells Spark so.
+    setting = "spark.sql.streaming.statefulOperator.checkCorrectness.enabled"
+    (tmp_path / "penstock.toml").write_text(f'{config}[pipeline.spark]\n"{setting}" = false\n')
+    assert penstock(tmp_path, "config", "check").returncode == 0
     (tmp_path / "penstock.toml").write_text(CONFIG.replace("celsius FROM", "celsius FORM"))
     done = penstock(tmp_path, "config", "check")
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,9 +1,13 @@
-"""docs/sql.md: its tables, queries and code are run, and its tables of options and keys are complete."""
+"""docs/sql.md: its commands, tables, queries and code are run, and its tables of options and keys are complete."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
+import signal
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click import Command
 from typer.main import get_command
 
 from penstock.cli import app
@@ -22,9 +25,14 @@ from penstock.history.typed_table import RESERVED
 from penstock.pipeline.place import Place
 from tests.history.world import World
 from tests.pipeline.sink_server import TOKEN, SinkServer
+from tests.support.broker_process import free_ports
+from tests.support.command import PENSTOCK, Command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Seconds for a command that starts Spark, on a machine with other work.
+PATIENCE = 240.0
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sql.md").read_text()
@@ -76,8 +84,8 @@ def test_the_page_has_every_key_of_a_table_and_of_a_query() -> None:
 
 def test_the_page_has_every_column_that_all_tables_have_and_every_option_of_the_command() -> None:
     assert set(names("## Tables")) == RESERVED
-    commands: Any = get_command(app)
-    command: Command = commands.commands["sql"]
+    group: Any = get_command(app)
+    command: Any = group.commands["sql"]
     options = {name for each in command.params for name in each.opts if name.startswith("-")}
     assert set(names("## Ask once")) == options - {"--help"}
 
@@ -128,3 +136,76 @@ def test_the_code_of_the_page_runs(spark: SparkSession, plant: Path) -> None:
     assert found["readings"].num_rows == 13
     assert {row.machine: row.celsius for row in found["hottest"].itertuples()} == {"lathe": 72.0, "press": 65.5}
     assert found["live"].isStreaming
+
+
+# -- the commands of the page, as they stand there ---------------------------------------------------------------------
+
+
+def commands(name: str = "") -> list[str]:
+    """Those that are typed one after another; or the one that goes on in a terminal of its own."""
+    return [text for words, text in blocks("sh") if words.strip() == name]
+
+
+PUBLISH, TABLES, ASK, CHECK, WATCH = commands()
+
+
+def answer(command: str) -> str:
+    """What the page shows below a command; for the one with SQL, below the same SQL."""
+    found = re.search(
+        rf"```sh\n{re.escape(command)}```(?:\n\n```sql\n.*?```)?\n\n```text\n(.*?)^```$", PAGE, re.M | re.S
+    )
+    assert found is not None, command
+    return found[1]
+
+
+def typed(command: str) -> str:
+    """What is printed."""
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder with the files of the page, in which the server runs and the readings are published."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{PENSTOCK.parent}{os.pathsep}{os.environ['PATH']}")
+    for language in ("text", "json"):
+        for words, text in blocks(language):
+            if words.strip() in ("token.txt", "readings.jsonl"):
+                (tmp_path / words.strip()).write_text(text)
+    # The ports of the page may be taken; what would ask there is told by a context.
+    stream, api = free_ports(2)
+    ports = f"[stream]\nport = {stream}\n[api]\nport = {api}\n"
+    (tmp_path / "penstock.toml").write_text("\n".join([ports, *(text for words, text in blocks("toml") if words)]))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    typed(f"penstock context add plant http://127.0.0.1:{stream} --api http://127.0.0.1:{api}")
+    (serve,) = commands("server")
+    with Command(tmp_path, *shlex.split(serve)[1:]) as server:
+        assert server.line().startswith("penstock: ready ")
+        assert typed(PUBLISH) == ""
+        yield tmp_path
+        assert server.stop() == (0, "")
+
+
+@pytest.mark.timeout(PATIENCE)
+def test_readings_are_published_and_their_table_is_listed(reader: Path) -> None:
+    listed = typed(TABLES).splitlines()
+    assert "plant.readings  PLANT/READINGS/reading.{machine}" in listed
+    columns = {f"    {row[0].strip('`')} {row[1]}" for row in cells("## Tables") if len(row) == 3}
+    assert len(columns) == len(RESERVED)
+    assert columns < set(listed)
+
+
+@pytest.mark.spark_long
+@pytest.mark.timeout(5 * PATIENCE)
+def test_the_commands_that_start_spark_do_what_the_page_says(reader: Path) -> None:
+    assert typed(ASK) == answer(ASK)
+    assert typed(CHECK) == answer(CHECK)
+    (run,) = commands("pipeline")
+    with Command(reader, *shlex.split(run)[1:]) as pipeline:
+        seen = typed(WATCH)
+        shown = [" ".join(line.split()[2:]) for line in seen.splitlines()]
+        assert shown == next(text for words, text in blocks("text") if words.strip() == "heat.lathe").splitlines()
+        code, _ = pipeline.stop(signal.SIGINT)
+        assert code == 0, pipeline.errors

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.config import Config, load
-from penstock.pipeline.errors import BadOption, BadSyntax, PipelineError, explain
+from penstock.pipeline.errors import BadOption, BadQuery, PipelineError, explain
 from penstock.pipeline.place import Place
 from penstock.pipeline.queries import catalog_of, checked, live_query
 
@@ -48,22 +48,25 @@ def check_pipeline(config: Config, path: Path | None) -> list[str]:
 
 def check_sql(config: Config) -> list[str]:
     """The same with Spark in this process, of the queries alone."""
+    from penstock.pipeline.commands import spark_options
     from penstock.pipeline.session import close_session, open_session
     from penstock.pipeline.streaming_sql import empty
 
     data_dir = Path(config.server.data_dir).resolve()
     has_data = (data_dir / "journal").is_dir()
     catalog = catalog_of(config, data_dir if has_data else None)
+    # What SQL means, and what a stream may do, depends on some of them.
+    settings = {name: value for name, value in spark_options(config).items() if name.startswith("spark.sql.")}
     warnings = []
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as cache:
-        spark = open_session("penstock config check", Path(cache), quick=True, memory="512m")
+        spark = open_session("penstock config check", Path(cache), quick=True, memory="512m", settings=settings)
         try:
             for name in config.pipeline.queries:
                 query = live_query(config, name)
                 try:
                     target = query.target(Place(data_dir, "http://127.0.0.1"))
                     checked(spark, query, catalog, target, empty(spark, query.section.watermark))
-                except BadSyntax:
+                except BadQuery:
                     raise
                 except BadOption as error:
                     # Columns that are inferred are not known before there is a journal.

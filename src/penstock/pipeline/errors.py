@@ -2,7 +2,7 @@
 `explain` finds ours again in what Spark makes of it.
 
 PipelineError
-├── BadOption      what the caller wrote; nothing was started
+├── BadOption      what the caller wrote; nothing was started (BadQuery: the SQL)
 ├── JavaMissing    no Java 17+ on the machine and none from PyPI
 ├── LakeConflict   somebody else wrote this job's rows into the lake meanwhile
 ├── LakeInUse      another job writes this lake
@@ -24,8 +24,8 @@ class BadOption(PipelineError):
     """An option has a value that is not allowed, or is missing."""
 
 
-class BadSyntax(BadOption):
-    """SQL that cannot be parsed, or that is not a query: wrong whatever tables there are."""
+class BadQuery(BadOption):
+    """SQL that cannot be parsed, is not a query, or not one for a stream: wrong whatever columns there are."""
 
 
 class JavaMissing(PipelineError):
@@ -76,6 +76,54 @@ _PLAIN = {
 _ERROR_CLASS = re.compile(r"^(?:pyspark\.errors\.[\w.]+|py4j\.[\w.]+): ")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+;?")
+# What Spark says of SQL that it could answer once, and cannot as rows keep coming.
+_NO_STREAM = {
+    r"Sorting is not supported on streaming": (
+        "the rows of a stream cannot be sorted by ORDER BY or SORT BY, because there is no last one; the key order_by "
+        "of a query sorts the rows of each batch"
+    ),
+    r"Limits are not supported on streaming": (
+        'LIMIT needs output_mode = "append", and then takes the first rows that there ever are'
+    ),
+    r"Offset is not supported on streaming": "OFFSET is not possible in a stream",
+    r"Sampling is not supported on streaming": "TABLESAMPLE is not possible in a stream; WHERE rand() < 0.1 is",
+    r"Window function is not supported": (
+        "functions with OVER are not possible in a stream; GROUP BY window(time, '1 minute') is"
+    ),
+    r"Distinct aggregations are not supported": (
+        "aggregates of DISTINCT values, such as count(DISTINCT …), are not possible in a stream; use "
+        "approx_count_distinct(…)"
+    ),
+    r"Invalid streaming output mode: append\..* aggregations without watermark": (
+        'output_mode = "append" publishes a group when it is closed, so it needs a watermark other than "never", and '
+        "time or window(time, '1 minute') among what it groups by"
+    ),
+    r"Invalid streaming output mode: update\..* session window": 'session_window needs output_mode = "append"',
+    r"Detected pattern of possible 'correctness' issue": (
+        "rows that were grouped or deduplicated can be grouped, joined or deduplicated again only with "
+        'output_mode = "append", and by time or by the window that they have'
+    ),
+    r"\w+ join between two streaming .* in Update output mode": (
+        'LEFT, RIGHT and FULL JOIN of two tables need output_mode = "append"'
+    ),
+    r"Stream-stream \w+ join .* without a watermark": (
+        'LEFT, RIGHT, FULL and SEMI JOIN of two tables need a watermark other than "never" and a condition for both '
+        "times, such as b.time BETWEEN a.time - INTERVAL 5 MINUTES AND a.time"
+    ),
+    r"Stream-stream join without equality": (
+        "JOIN of two tables needs an equality, such as a.machine = b.machine, in a stream"
+    ),
+    r"\w+ join with a streaming .* and a static": (
+        "LEFT and RIGHT JOIN of a table and fixed rows must keep the rows of the table in a stream"
+    ),
+    r"(?:Except|LeftAnti joins) (?:on|with) a streaming": (
+        "EXCEPT, NOT IN and ANTI JOIN of two tables are not possible in a stream, because the other row may still come"
+    ),
+    r"Intersect of streaming": "INTERSECT is not possible in a stream; use JOIN",
+    r"Union between streaming and batch": "UNION of a table and fixed rows is not possible in a stream",
+    r"Invalid subquery: Streaming query": "a subquery of WHERE or SELECT cannot read a stream; use JOIN",
+    r"Expression\(s\): (.*) is not supported with streaming": r"\1 is not possible in a stream",
+}
 
 
 def explain(error: BaseException) -> str:
@@ -102,8 +150,13 @@ def explain(error: BaseException) -> str:
 
 
 def sentence(error: BaseException) -> str:
-    """The same, without the name that Spark has for what is wrong."""
-    return _CONDITION.sub("", explain(error))
+    """The same of SQL, without the name that Spark has for what is wrong, and in words of SQL where it has others."""
+    text = _CONDITION.sub("", explain(error))
+    for said, plain in _NO_STREAM.items():
+        found = re.match(said, text)
+        if found:
+            return found.expand(plain)
+    return text
 
 
 def _deepest_cause(error: BaseException) -> str:

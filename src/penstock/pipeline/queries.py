@@ -133,7 +133,7 @@ def start(spark: SparkSession, place: Place, query: LiveQuery, *, once: bool = F
             checkpoint=place.checkpoint(query.name),
         )
     except AnalysisException as error:
-        # Spark says of some queries only now that they cannot be streams.
+        # Spark Connect says only now of a query that it cannot be a stream.
         raise BadOption(f"{query.about}: {sentence(error)}") from None
 
 
@@ -162,7 +162,7 @@ def checked(spark: SparkSession, query: LiveQuery, catalog: Catalog, target: Tar
         sql.dataframe(spark, read)
         raise BadOption(f"{query.about}: the SQL reads no table; there are: {', '.join(catalog.names()) or 'none'}")
     df = sql.dataframe(spark, read)
-    sql.check_state(df, query.section.watermark)
+    sql.check_stream(df, query.section.watermark, query.section.output_mode)
     check_result(df, target, query.section.order_by, query.about)
     return df
 

@@ -51,6 +51,9 @@ ROWS = 1_000
 
 ABOUT = "sql"
 
+# Spark's for `--live`: who watches wants to see groups change.
+OUTPUT_MODE = "update"
+
 
 @dataclass(frozen=True)
 class _Wish:
@@ -179,7 +182,7 @@ def _answer(
         if wish.live and not query.tables:
             raise BadOption(f"{ABOUT}: the SQL reads no table; there are: {', '.join(catalog.names()) or 'none'}")
         if wish.live:
-            query.check_state(df, wish.watermark)
+            query.check_stream(df, wish.watermark, OUTPUT_MODE)
         if target is not None:
             check_result(df, target, (), ABOUT)
         if wish.live:
@@ -254,10 +257,11 @@ def _follow(df: DataFrame, place: Place, wish: _Wish, checkpoint: Path, streams:
                 mode=wish.mode,
                 key=wish.key or None,
                 checkpoint=checkpoint,
+                output_mode=OUTPUT_MODE,
             )
             streams.result(f"penstock: publishing to {wish.to}; Ctrl-C ends it")
         else:
-            query = start_query(df, show, checkpoint)
+            query = start_query(df, show, checkpoint, output_mode=OUTPUT_MODE)
     except AnalysisException as error:
         raise BadOption(f"{ABOUT}: {sentence(error)}") from None
     query.awaitTermination()

@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from penstock.history.catalog import Catalog, TableError
 from penstock.history.typed_table import TypedTable
-from penstock.pipeline.errors import BadOption, BadSyntax, sentence
+from penstock.pipeline.errors import BadOption, BadQuery, sentence
 from penstock.pipeline.events import SparkReader, load
 from penstock.pipeline.options import lake_options
 from penstock.pipeline.place import Place
@@ -27,7 +27,8 @@ from penstock.pipeline.sqltext import replaced
 EVENT_TIME = "time"
 
 # Nodes of Spark's plans that keep rows from batch to batch; streams have a `~` before their name.
-_STATEFUL = re.compile(r"^[\s:+~-]*(Aggregate|Deduplicate|Distinct|Join)\b", re.MULTILINE)
+_GROUPS = re.compile(r"^[\s:+-]*~(Aggregate|Deduplicate|Distinct)\b", re.MULTILINE)
+_JOIN = re.compile(r"^([\s:]*)([:+]- )?~Join\b")
 _AT = re.compile(r"\s*;?\s*(?:line \d+,? pos \d+|\(line \d+, pos \d+\))\s*;?\s*$")
 
 # How a table is read: live, as of now, or not at all, for a check.
@@ -64,22 +65,26 @@ class SqlQuery:
                 raise BadOption(f"{self._about}: {columns.count(name)} columns of the result are called {name}; use AS")
         return df
 
-    def check_state(self, df: DataFrame, watermark: str) -> None:
-        """Raises BadOption for groups, or joined rows, of which nobody says when they are complete."""
-        if not watermark and _STATEFUL.search(analyzed(df)):
-            raise BadOption(
+    def check_stream(self, df: DataFrame, watermark: str, output_mode: str) -> None:
+        """Raises BadQuery for what cannot be said while rows keep coming, and for groups that never end."""
+        try:
+            _plan_stream(df, output_mode)
+        except AnalysisException as error:
+            raise BadQuery(f"{self._about}: {sentence(error)}") from None
+        if not watermark and _keeps_rows(analyzed(df)):
+            raise BadQuery(
                 f"{self._about}: it groups, joins or deduplicates rows of a stream, so it needs a watermark: how late "
                 f'an event may be, such as "10 minutes", or "{NEVER}"'
             )
 
     def _check_syntax(self, spark: SparkSession) -> None:
-        """Raises BadSyntax for what is wrong without the brackets. To be explained, a statement is not run."""
+        """Raises BadQuery for what is wrong without the brackets. To be explained, a statement is not run."""
         try:
             spark.sql(f"EXPLAIN {self._sql}")
         except PySparkException as error:
             if _is_syntax(error):
-                raise BadSyntax(f"{self._about}: {self._sentence(error)}") from None
-        raise BadSyntax(f"{self._about}: only a query is allowed, such as SELECT; this is another statement")
+                raise BadQuery(f"{self._about}: {self._sentence(error)}") from None
+        raise BadQuery(f"{self._about}: only a query is allowed, such as SELECT; this is another statement")
 
     def _view(self, name: str) -> str | None:
         try:
@@ -160,6 +165,19 @@ def empty(spark: SparkSession, watermark: str = "") -> ReadTable:
     return read
 
 
+def _plan_stream(df: DataFrame, output_mode: str) -> None:
+    """What Spark does when a query starts. Through Spark Connect it does it only then. Raises AnalysisException."""
+    java = getattr(df, "_jdf", None)
+    if java is None:
+        return
+    jvm: Any = df.sparkSession._jvm
+    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    checker.checkForStreaming(java.queryExecution().analyzed(), mode)
+    # The rest it says of the plan. It explains SQL as a batch, and what is put on top of a stream as a stream.
+    jvm.PythonSQLUtils.explainString(df.select("*")._jdf.queryExecution(), "simple")
+
+
 def analyzed(df: DataFrame) -> str:
     """The plan as Spark has resolved it; the same for classic Spark and Spark Connect."""
     # pyspark prints plans, and has no public word for their text.
@@ -169,6 +187,23 @@ def analyzed(df: DataFrame) -> str:
         return str(java.queryExecution().analyzed().toString())
     text = str(private._explain_string(extended=True))
     return text.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
+
+
+def _keeps_rows(plan: str) -> bool:
+    """Whether it groups rows of a stream, or joins two of them."""
+    lines = plan.splitlines()
+    for number, line in enumerate(lines):
+        found = _JOIN.match(line)
+        if found is None:
+            continue
+        # What is joined is below it, one step to the right.
+        indent = found[1] + (found[2] or "").replace("+", " ").replace("-", " ")
+        sides = [
+            next(each for each in lines[number + 1 :] if each.startswith(indent + side)) for side in (":- ", "+- ")
+        ]
+        if all(side[len(indent) + len("+- ") :].startswith("~") for side in sides):
+            return True
+    return _GROUPS.search(plan) is not None
 
 
 def _is_syntax(error: PySparkException) -> bool:
