@@ -469,10 +469,9 @@ def _scan(options: SourceOptions, reader: AnyJournal) -> TableScan:
 
 
 def _check_rights(options: SourceOptions, reader: AnyJournal) -> None:
-    """A token for a part of a table would give that part of what is in the journal, and all that is in the lake."""
     assert options.table is not None
     if isinstance(reader, RemoteJournal):
-        reader.check_all_of(options.table.selection.entities)
+        reader.check_table(options.table.name, options.table.selection.entities)
 
 
 def _table_shares(options: SourceOptions, shares: list[ScanShare]) -> list[TableShare]:
