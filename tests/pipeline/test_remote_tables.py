@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock import history
 from penstock.config import load
 from penstock.history.catalog import Catalog, TableError
+from penstock.history.lake_url import LakeUrl
+from penstock.journal.reader import JournalReader
+from penstock.pipeline.errors import BadOption
+from penstock.pipeline.files import Written, write_task
+from penstock.pipeline.lake import Lake
 from penstock.pipeline.options import parse
 from penstock.pipeline.place import Place
 from penstock.pipeline.queries import catalog_of
-from penstock.pipeline.remote import TokenRefused
+from penstock.pipeline.remote import RemoteJournal, RemoteJournalAddress, TokenRefused
 from tests.pipeline.world import NOON, SECOND
 from tests.support.command import run
 from tests.support.journal_server import TOKEN, JournalServer
@@ -65,6 +72,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JournalServer]:
             ]
         )
         yield running
+
+
+def pipeline_toml(server: JournalServer, lake: LakeUrl, store: ObjectStore, token: str) -> str:
+    given = ", ".join(f'{name} = "{value}"' for name, value in {**options(store), **LIMITS}.items())
+    return (
+        f'{ADAPTERS}{DECLARED}[pipeline]\napi = "{server.api}"\njournal = "server"\nreader_token = "{token}"\n'
+        f'[lake]\nurl = "{lake}"\noptions = {{ {given} }}\n'
+    )
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +156,7 @@ def test_a_table_that_a_narrow_token_cannot_know_is_told_with_the_reason(server:
 def test_the_command_sql_refuses_it_and_lists_what_the_token_is_for(
     server: JournalServer, store: ObjectStore, tmp_path: Path
 ) -> None:
-    given = ", ".join(f'{name} = "{value}"' for name, value in {**options(store), **LIMITS}.items())
-    (tmp_path / "pipeline.toml").write_text(
-        f'{ADAPTERS}[pipeline]\napi = "{server.api}"\njournal = "server"\nreader_token = "{PARTLY}"\n'
-        f'[lake]\nurl = "{lake_in(store)}"\noptions = {{ {given} }}\n'
-    )
+    (tmp_path / "pipeline.toml").write_text(pipeline_toml(server, lake_in(store), store, PARTLY))
     config = ("--config", "pipeline.toml", "--data-dir", "own")
     (tmp_path / "own").mkdir()
     told = refusal(server, "partly", "plant.readings", "PLANT/READINGS/*", "PLANT/READINGS/r.1, PLANT/ALARMS/*")
@@ -158,5 +169,75 @@ def test_the_command_sql_refuses_it_and_lists_what_the_token_is_for(
     lines = listed.stdout.splitlines()
     assert lines[0] == "plant.alarms  PLANT/ALARMS/* (types inferred)"
     assert lines[-1] == f"plant.readings  {told}"
+    assert [line.split()[0] for line in lines if line.startswith("plant.")] == [
+        "plant.alarms",
+        "plant.hot",
+        "plant.readings",
+    ]
     parsed = [json.loads(line) for line in run(tmp_path, "sql", "--tables", "--json", *config).stdout.splitlines()]
     assert parsed[-1] == {"table": "plant.readings", "refused": told}
+
+
+# -- without Spark --------------------------------------------------------------------------------------------------
+
+
+def test_arrow_has_the_rows_of_the_server_s_journal_and_of_the_lake(
+    server: JournalServer, store: ObjectStore, tmp_path: Path
+) -> None:
+    lake = lake_in(store)
+    config = tmp_path / "pipeline.toml"
+    config.write_text(pipeline_toml(server, lake, store, TOKEN))
+    journal = RemoteJournal(RemoteJournalAddress(server.api, TOKEN))
+    # Before there is a lake; and with half of the events in it.
+    for moved in (0, 30):
+        if moved:
+            written = [
+                Written(**row)
+                for batch in write_task(lake, 0)(JournalReader(server.journal_path).read(1, moved + 1))
+                for row in batch.to_pylist()
+            ]
+            assert Lake(lake).adopt(server.journal_path, 0, written) == moved
+        for name in ("plant.hot", "plant.readings"):
+            found = history.table(name, config=config, journal=journal)
+            assert found.column("n").to_pylist() == list(range(30)), name
+        half = history.table("plant.hot", config=config, journal=journal, since="2023-11-14T22:13:35Z")
+        assert half.column("n").to_pylist() == list(range(15, 30))
+    narrow = RemoteJournal(RemoteJournalAddress(server.api, PARTLY))
+    with pytest.raises(TokenRefused, match=r"^the table plant.hot needs the token of a reader"):
+        history.table("plant.hot", config=config, journal=narrow)
+    with pytest.raises(TableError, match=r"^journal is that of a server, so lake.url of the configuration is needed"):
+        history.table("plant.hot", tmp_path, journal=journal)
+
+
+# -- what can be said of Spark's catalog without Spark ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"token": TOKEN}, "register_tables: a token is given without server, the address of the server whose journal"),
+        ({"token_file": "t"}, "register_tables: a token is given without server"),
+        (
+            {"server": "http://h:1", "data_dir": "d"},
+            "register_tables: data_dir and server are both given; expected one of them",
+        ),
+        ({"server": "h:1", "token": TOKEN}, "server is 'h:1'; expected an address such as http://127.0.0.1:8081"),
+        (
+            {"server": "http://h:1", "token": TOKEN},
+            "register_tables needs lake.url of the configuration, because the journal is read from a server",
+        ),
+        ({"server": "http://h:1", "token": TOKEN, "token_file": "t"}, "token and tokenFile are both given"),
+        ({"server": "http://h:1", "token_file": "none"}, r"tokenFile is '.*none', which cannot be read: No such file"),
+    ],
+)
+def test_wrong_arguments_are_told_before_spark_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], problem: str
+) -> None:
+    from penstock.pipeline import register_tables
+
+    monkeypatch.chdir(tmp_path)
+    nobody: Any = None
+    with pytest.raises(BadOption, match=f"^{problem}") as wrong:
+        register_tables(nobody, **given)
+    assert TOKEN not in str(wrong.value)
+    assert list(tmp_path.iterdir()) == []

@@ -95,7 +95,7 @@ class JournalSource(DataSource):
         others = dict(self.options)
         if self.given:
             # A table of Spark's catalog comes with its properties, and with a path that is Spark's own.
-            own = {name.lower() for name in self.given}
+            own = {"path", *(name.lower() for name in self.given)}
             known = {name.lower() for name in NAMES} - own
             others = {name: value for name, value in self.options.items() if name.lower() in known}
         return parse({**others, **self.given}, stream=stream)
