@@ -24,7 +24,7 @@ from penstock.pipeline.errors import LakeConflict
 from penstock.pipeline.lake import Lake
 from tests.history.world import DAY, SECOND, World, whole_lake
 from tests.pipeline.maintain_driver import DAYS, HOURS, MOST_FILES
-from tests.pipeline.test_kill_history import spawn, wait_for
+from tests.pipeline.test_kill_history import killed_within, spawn
 from tests.support.lake_store import LIMITS, lake_in, options
 from tests.support.object_store import ObjectStore
 
@@ -228,12 +228,7 @@ def test_killed_at_any_moment_it_leaves_a_good_lake(world: World, tmp_path: Path
     killed = 0
     for _ in range(4):
         with spawn("tests.pipeline.maintain_driver", tmp_path / "data") as process:
-            assert wait_for(process, "started")
-            try:
-                process.wait(random.uniform(0, 0.3))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                killed += 1
+            killed += killed_within(process, random.uniform(0, 0.3))
         kept = whole_lake(Lake(world.root))
         assert set(young(world)) <= set(kept) <= set(world.events)
         filled(world)
