@@ -42,6 +42,7 @@ from penstock.init import init
 from penstock.journal.commands import app as journal_app
 from penstock.pipeline.commands import app as pipeline_app
 from penstock.pipeline.companion import Companion, is_possible
+from penstock.pipeline.maintain_command import maintain_command
 from penstock.pipeline.sql_command import sql_command
 from penstock.pipeline.streams import CLEAR, SPARK_LOG
 from penstock.store.commands import app as tlex_app
@@ -93,6 +94,7 @@ app.add_typer(user_app, name="user")
 app.add_typer(pipeline_app, name="pipeline")
 history_app.command("erase")(erase)
 history_app.command("erased")(erased)
+history_app.command("maintain")(maintain_command)
 app.command("sql")(sql_command)
 app.add_typer(history_app, name="history")
 app.add_typer(journal_app, name="journal")

@@ -101,7 +101,7 @@ def test_the_page_has_every_setting_of_a_job_with_its_default(name: str) -> None
     ("page", "app", "commands"),
     [
         (PIPELINE, pipeline_app, ["list", "status", "run", "backfill", "replay"]),
-        (HISTORY, history_app, ["tail", "show", "erase", "erased"]),
+        (HISTORY, history_app, ["tail", "show", "erase", "erased", "maintain"]),
     ],
     ids=["pipeline", "history"],
 )

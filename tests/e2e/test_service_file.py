@@ -1,4 +1,4 @@
-"""The unit for systemd, as systemd reads and judges it. It is not started, which takes a machine that runs systemd."""
+"""The units for systemd, as systemd reads and judges them. None is started, which takes a machine that runs systemd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-UNIT = Path(__file__).parents[2] / "examples" / "systemd" / "penstock.service"
+UNITS = Path(__file__).parents[2] / "examples" / "systemd"
+UNIT = UNITS / "penstock.service"
+MAINTENANCE = UNITS / "penstock-maintain.service"
+TIMER = UNITS / "penstock-maintain.timer"
 COMMAND = "/opt/penstock/bin/penstock"
 
 # Of 10; systemd calls everything below 2 "OK".
@@ -20,17 +23,20 @@ analyze = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="th
 
 
 @analyze
-def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unit", [UNIT, MAINTENANCE, TIMER], ids=lambda unit: str(unit.name))
+def test_systemd_finds_nothing_wrong_with_a_unit(unit: Path, tmp_path: Path) -> None:
     installed = Path(sys.executable).parent / "penstock"
-    (tmp_path / UNIT.name).write_text(UNIT.read_text().replace(COMMAND, str(installed)))
-    command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / UNIT.name)]
+    for each in (UNIT, MAINTENANCE, TIMER):
+        (tmp_path / each.name).write_text(each.read_text().replace(COMMAND, str(installed)))
+    command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / unit.name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, [line for line in done.stderr.splitlines() if UNIT.name in line]) == (0, [])
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "penstock" in line]) == (0, [])
 
 
 @analyze
-def test_the_unit_is_hardened() -> None:
-    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(UNIT)]
+@pytest.mark.parametrize("unit", [UNIT, MAINTENANCE], ids=lambda unit: str(unit.name))
+def test_the_units_are_hardened(unit: Path) -> None:
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(unit)]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     level = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
     assert level is not None, said

@@ -332,9 +332,8 @@ def test_reads_equal_a_plain_list_whatever_moves_meanwhile(
                 forget_hours(world)
             elif action == 8 and random.random() < 0.3:
                 now = NOON + random.randrange(1000) * SECOND + maintenance.DAY
-                monkeypatch.setattr(maintenance, "SLACK", 0.0)
                 sequence = world.lake.sequence()
-                maintenance.retain(world.lake, 1, now)
+                maintenance.retain(world.lake, 1, now, slack=0.0)
                 retained = True
                 world.events = [
                     event

@@ -40,6 +40,17 @@ def wait_for(process: subprocess.Popen[str], word: str) -> bool:
     return any(line.strip() == word for line in iter(process.stdout.readline, ""))
 
 
+def killed_within(process: subprocess.Popen[str], seconds: float) -> bool:
+    """After so long since it has started; False if it was faster."""
+    assert wait_for(process, "started")
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return True
+    return False
+
+
 def same(world: World) -> None:
     assert whole_lake(Lake(world.root)) == world.events
     history = History(world.path, world.root)
@@ -70,12 +81,7 @@ def test_the_lake_is_whole_after_kills_at_any_moment(tmp_path: Path) -> None:
     for _ in range(RANDOM_KILLS):
         world.fill(1_500, entities=7)
         with spawn("tests.pipeline.lake_driver", tmp_path) as process:
-            assert wait_for(process, "started")
-            try:
-                process.wait(random.uniform(0, 0.6))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                killed += 1
+            killed += killed_within(process, random.uniform(0, 0.6))
         moved = whole_lake(Lake(world.root))
         assert moved == world.events[: len(moved)]
     with spawn("tests.pipeline.lake_driver", tmp_path) as process:
@@ -98,11 +104,7 @@ def test_the_lake_is_whole_after_kills_of_spark_s_driver(tmp_path: Path) -> None
         if number % 3 == 2:
             # Anywhere, tasks in the middle of a file included.
             with spawn("tests.pipeline.history_driver", tmp_path) as process:
-                assert wait_for(process, "started")
-                try:
-                    process.wait(random.uniform(0, 6))
-                except subprocess.TimeoutExpired:
-                    process.kill()
+                killed_within(process, random.uniform(0, 6))
         else:
             with spawn("tests.pipeline.history_driver", tmp_path, point, nth) as process:
                 assert process.stdout is not None

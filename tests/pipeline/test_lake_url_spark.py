@@ -128,46 +128,49 @@ def test_a_token_for_some_entities_does_not_make_a_lake(
 
 
 @pytest.mark.parametrize(
-    ("table", "entities", "told"),
+    ("declared", "entities"),
     [
-        (TABLE, "OTHER/*", "all of PLANT/READINGS/"),
+        (TABLE, "OTHER/*"),
         # What is only in the lake would be there of all entities, what is only in the journal of one.
-        (TABLE, "PLANT/READINGS/r.1", "all of PLANT/READINGS/"),
-        ("", "OTHER/*", "PLANT/READINGS/"),
+        (TABLE, "PLANT/READINGS/r.1"),
+        ("", "OTHER/*"),
     ],
     ids=["declared", "partly", "inferred"],
 )
-def test_a_query_over_a_table_that_the_token_is_not_for_is_refused_in_one_sentence(
-    spark: SparkSession, store: ObjectStore, tmp_path: Path, table: str, entities: str, told: str
+def test_a_table_that_the_token_is_not_for_any_more_is_refused_in_one_sentence(
+    spark: SparkSession, store: ObjectStore, tmp_path: Path, declared: str, entities: str
 ) -> None:
+    """Whoever asks for the table by its name is refused before (`test_remote_tables`)."""
     from penstock.pipeline.errors import explain
     from penstock.pipeline.queries import catalog_of
-    from penstock.pipeline.streaming_sql import SqlQuery, live, past
+    from penstock.pipeline.streaming_sql import live, past
 
     configuration = tmp_path / "pipeline.toml"
-    configuration.write_text(f"{table}{READINGS}")
+    configuration.write_text(f"{declared}{READINGS}")
     lake = lake_in(store)
-    readers = f'[journal.readers.other]\ntoken = "{NARROW_TOKEN}"\nentities = ["{entities}"]\n'
+    config = load(configuration, {"server.data_dir": str(tmp_path / "own")}).config
+    readers = "".join(
+        f'[journal.readers.{name}]\ntoken = "{token}"\nentities = ["{each}"]\n'
+        for name, token, each in (("all", TOKEN, "*"), ("other", NARROW_TOKEN, entities))
+    )
     with JournalServer(tmp_path / "server", readers) as server:
         server.append([reading(n) for n in range(20)])
+        table = catalog_of(config, tmp_path / "own", remote(server, lake, tmp_path / "own")).table("plant.readings")
         place = remote(server, lake, tmp_path / "own", NARROW_TOKEN)
-        config = load(configuration, {"server.data_dir": str(tmp_path / "own")}).config
 
         def once() -> None:
-            query = SqlQuery(ASKED, catalog_of(config, place.data_dir, place), "sql")
-            query.dataframe(spark, past(spark, place)).collect()
+            past(spark, place)(table).collect()
 
         def as_it_grows() -> None:
-            query = SqlQuery("SELECT * FROM plant.readings", catalog_of(config, place.data_dir, place), "sql")
-            rows = query.dataframe(spark, live(spark, place)).writeStream.format("noop")
+            rows = live(spark, place)(table).writeStream.format("noop")
             rows.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
 
         for ask in (once, as_it_grows):
             with pytest.raises(Exception, match="refused the token") as refused:
                 ask()
-            about = f"the server {server.api} refused the token: the reader other has no right to read {told}"
-            assert explain(refused.value).startswith(about)
-            assert explain(refused.value).endswith(f"; its entities are {entities}")
+            told = explain(refused.value)
+            assert told.startswith("the table plant.readings needs the token of a reader with entities = [")
+            assert told.endswith(f"; its entities are {entities}")
             assert NARROW_TOKEN not in str(refused.value)
 
 

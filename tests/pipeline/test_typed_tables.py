@@ -145,7 +145,7 @@ def test_a_table_that_there_is_not_is_told(spark: SparkSession, world: World, tm
     assert explain(caught.value).startswith("option table is plant.reading: there is no table plant.reading (did you")
     with pytest.raises(BadOption, match=r"^there is no table x; there are: plant.other, plant.readings$"):
         register_tables(spark, tmp_path, config=tmp_path / "penstock.toml", names=["x"])
-    with pytest.raises(BadOption, match=r"^there is no journal in .*/none; expected the server's data directory$"):
+    with pytest.raises(BadOption, match=r"^there is no journal in .*/none, which does not exist; expected"):
         register_tables(spark, tmp_path / "none")
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from penstock.history.catalog import ServedJournal
     from penstock.history.lake_root import LakeRoot
 
 
@@ -38,14 +39,18 @@ def table(
     config: str | Path | None = None,
     since: datetime | str | None = None,
     until: datetime | str | None = None,
+    journal: ServedJournal | None = None,
 ) -> pa.Table:
     """A typed table, as of now, in the order in which the server received its events: an Arrow table.
 
     `config` is the server's configuration file, which may declare tables; without it those are there that are not
     declared. `since` and `until` bound the time of reception; both need their zone, and may be texts such as
-    `2026-01-31T12:00:00Z`. Raises `penstock.history.catalog.TableError` for a table that there is not, and ValueError.
+    `2026-01-31T12:00:00Z`. `journal` is that of a server on another machine, in place of a directory
+    (`penstock.pipeline.remote.RemoteJournal`); then `config` has to name the lake, at a URL. Raises
+    `penstock.history.catalog.TableError` for a table that there is not, and ValueError.
     """
-    return batches(name, data_dir, config=config, since=since, until=until).read_all().sort_by("sequence")
+    read = batches(name, data_dir, config=config, since=since, until=until, journal=journal)
+    return read.read_all().sort_by("sequence")
 
 
 def batches(
@@ -55,6 +60,7 @@ def batches(
     config: str | Path | None = None,
     since: datetime | str | None = None,
     until: datetime | str | None = None,
+    journal: ServedJournal | None = None,
 ) -> pa.RecordBatchReader:
     """The same, one batch after another and in no order, for tables that are larger than memory."""
     # Imported here: the server imports this package, and has no tables.
@@ -65,6 +71,7 @@ def batches(
     from penstock.config import load
     from penstock.history.catalog import Catalog, TableError
     from penstock.history.lake_root import lake_of, may_be
+    from penstock.history.lake_url import LakeUrl
     from penstock.history.projection import projected
     from penstock.history.scan import TableScan
 
@@ -73,11 +80,15 @@ def batches(
     ).config
     directory = Path(given.server.data_dir)
     lake = lake_of(given, directory)
-    if not (directory / "journal").is_dir() and not may_be(lake):
+    if journal is not None and not isinstance(lake, LakeUrl):
+        raise TableError(
+            "journal is that of a server, so lake.url of the configuration is needed: a table has what is in the lake"
+        )
+    if journal is None and not (directory / "journal").is_dir() and not may_be(lake):
         raise TableError(f"there is neither a journal nor a lake in {directory}; expected the server's data directory")
-    found = Catalog(given, directory).table(name)
+    found = Catalog(given, directory, journal).table(name)
     selection = replace(found.selection, since=_micros("since", since), until=_micros("until", until))
-    scan = TableScan(directory / "journal", lake, selection)
+    scan = TableScan(None if journal is not None else directory / "journal", lake, selection, reader=journal)
 
     def rows() -> Iterator[Any]:
         for share in scan.plan():

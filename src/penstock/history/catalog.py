@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow.compute as pc
@@ -68,10 +68,17 @@ class FieldSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     place: str
 
 
+class ServedJournal(JournalView, Protocol):
+    """What the tables need of a journal that a server shows to whoever has a token."""
+
+    def sees_all(self) -> bool: ...
+    def check_table(self, name: str, entities: Sequence[str]) -> None: ...
+
+
 class Catalog:
     """The tables of a data directory. Names are in lower case; those of the side tables are not listed."""
 
-    def __init__(self, config: Config, data_dir: Path | None = None, remote: JournalView | None = None) -> None:
+    def __init__(self, config: Config, data_dir: Path | None = None, remote: ServedJournal | None = None) -> None:
         """Raises TableError. Reads a little of what is journaled, unless `data_dir` is None; by `remote` if that is
         given, which then has the journal.
         """
@@ -79,7 +86,7 @@ class Catalog:
         self._journal = None if data_dir is None else data_dir / "journal"
         self._lake = None if data_dir is None else lake_of(config, data_dir)
         self._tables: dict[str, TypedTable] = {}
-        # Those whose types were inferred already.
+        # Those that were asked for: of which the rights are known, and the types.
         self._looked: set[str] = set()
         adapters = {
             (adapter_set, adapter)
@@ -113,7 +120,7 @@ class Catalog:
             yield self.table(name)
 
     def table(self, name: str) -> TypedTable:
-        """By its name, in any case; also a side table. Raises TableError."""
+        """By its name, in any case; also a side table. Raises TableError, and what a `ServedJournal` refuses."""
         asked = name.lower()
         if asked not in self._tables and asked.endswith(MISFITS) and asked.removesuffix(MISFITS) in self._tables:
             return self.table(asked.removesuffix(MISFITS)).side()
@@ -121,10 +128,16 @@ class Catalog:
         if found is None:
             near = difflib.get_close_matches(asked, self._tables, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
-            raise TableError(f"there is no table {name}{hint}; there are: {', '.join(self.names()) or 'none'}")
-        if found.inferred and asked not in self._looked:
+            narrow = ""
+            if self._remote is not None and not self._remote.sees_all():
+                narrow = "; the token is for some entities only, and there may be others"
+            raise TableError(f"there is no table {name}{hint}; there are: {', '.join(self.names()) or 'none'}{narrow}")
+        if asked not in self._looked:
+            if self._remote is not None:
+                self._remote.check_table(asked, found.selection.entities)
+            if found.inferred:
+                found = self._tables[asked] = self._inferred(found)
             self._looked.add(asked)
-            found = self._tables[asked] = self._inferred(found)
         return found
 
     def _add_defaults(self, adapter_set: str, adapter: str) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from penstock.pipeline.options import journal_options
 from penstock.pipeline.place import Place
 
 SparkReader = TypeVar("SparkReader", DataFrameReader, DataStreamReader)
@@ -38,13 +39,7 @@ def stream_events(
 
 def load(source: SparkReader, place: Place) -> DataFrame:
     """The journal, wherever it is read."""
-    remote = place.remote_journal
-    if remote is None:
-        return source.load(str(place.journal))
-    source = source.option("server", remote.server)
-    if remote.token_file is not None:
-        return source.option("tokenFile", str(remote.token_file)).load()
-    return source.option("token", remote.token).load()
+    return source.options(**journal_options(place)).load()
 
 
 def item_of(entity: str = "entity") -> Column:

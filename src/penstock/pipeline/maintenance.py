@@ -1,14 +1,15 @@
-"""Upkeep of the lake between batches, on the driver, without Spark: compaction, retention, summary, clean-up.
+"""Upkeep of the lake between batches, on the driver, or alone, without Spark: compaction, retention, summary, clean-up.
 
 Readers go on meanwhile: replaced files stay as long as older versions of the table may be read, and a summary is
 replaced whole. A kill at any point leaves the lake as it was before or after a step. Not here: when it is done
-(`jobs/history`), taking an entity out (`forgetting`). Read next: `lake`.
+(`jobs/history`, `maintain_command`), taking an entity out (`forgetting`). Read next: `lake`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Any
 
@@ -20,12 +21,12 @@ from deltalake.transaction import CommitProperties, Transaction
 
 from penstock import log
 from penstock.history.lake_root import LakeRoot, open_table, table_options
-from penstock.history.lake_url import LakeUrl
+from penstock.history.lake_url import LakeUnavailable, LakeUrl
 from penstock.history.layout import RETENTION, SEQUENCE, SUMMARY, SUMMARY_FOLDER
 from penstock.history.summary import file_facts, joined
 from penstock.journal.erasing import Crash
 from penstock.journal.record import SCHEMA as RECORD
-from penstock.pipeline.errors import LakeFailed
+from penstock.pipeline.errors import BadOption, LakeConflict, LakeFailed, LakeInUse
 from penstock.pipeline.files import sort_rows, write_file
 from penstock.pipeline.lake import Lake, LakeFile, nowhere, read_file
 
@@ -44,6 +45,15 @@ SLACK = 0.1
 DAY = 86_400 * 1_000_000
 
 
+@dataclass(frozen=True)
+class Maintained:
+    """How many rows were dropped, files merged into others, and files removed because no version needs them."""
+
+    dropped: int
+    merged: int
+    removed: int
+
+
 def maintain(
     lake: Lake,
     max_small_files: int,
@@ -51,19 +61,54 @@ def maintain(
     *,
     time_travel_hours: int = VACUUM_HOURS,
     upkeep: bool = True,
+    slack: float = SLACK,
     crash: Crash = nowhere,
-) -> None:
+) -> Maintained:
     """Between two batches: merge files where there are too many; with `upkeep`, also drop what is too old."""
     if upkeep:
         lake.keep_versions(time_travel_hours)
-    dropped = retain(lake, max_age_days, time.time_ns() // 1_000, crash) if upkeep else 0
+    dropped = retain(lake, max_age_days, time.time_ns() // 1_000, crash, slack=slack) if upkeep else 0
     merged = compact(lake, max_small_files, crash)
-    if dropped or merged:
+    # Also for one who died before: names and times of dropped rows do not stay in the summary.
+    if dropped or merged or upkeep:
         summarize(lake)
         crash("summarized")
     removed = clean_up(lake, time_travel_hours) if upkeep else 0
     if dropped or merged or removed:
         _log.info("lake maintained", lake=str(lake.root), merged=merged, dropped=dropped, removed=removed)
+    return Maintained(dropped, merged, removed)
+
+
+def maintain_alone(
+    root: LakeRoot, max_small_files: int, max_age_days: float, time_travel_hours: int, crash: Crash = nowhere
+) -> Maintained:
+    """The same without the job, to which it leaves a lake that it writes. Raises a PipelineError.
+
+    All that is too old is dropped: who asks for it wants to be sure of it, and asks seldom.
+    """
+    try:
+        if open_table(root) is None:
+            raise BadOption(f"there is no lake in {root}; the job history makes one")
+        lake = Lake(root)
+        lake.lock()
+    except LakeUnavailable as error:
+        raise LakeFailed(str(error)) from None
+    except LakeInUse:
+        raise LakeInUse(
+            f"another process writes the lake in {root}; if it is the job history, that does all of this itself, "
+            "otherwise try again later"
+        ) from None
+    try:
+        return maintain(
+            lake, max_small_files, max_age_days, time_travel_hours=time_travel_hours, slack=0.0, crash=crash
+        )
+    except LakeConflict:
+        raise LakeConflict(
+            f"another process, such as the job history, wrote the lake in {root} at the same time; try again: what was "
+            "done until then stays done"
+        ) from None
+    finally:
+        lake.unlock()
 
 
 def compact(lake: Lake, most: int, crash: Crash = nowhere) -> int:
@@ -114,12 +159,12 @@ def _groups(small: list[LakeFile]) -> Iterator[list[LakeFile]]:
         yield group
 
 
-def retain(lake: Lake, max_age_days: float, now: int, crash: Crash = nowhere) -> int:
+def retain(lake: Lake, max_age_days: float, now: int, crash: Crash = nowhere, *, slack: float = SLACK) -> int:
     """Drop rows older than that (0: none), some time after they may go; returns how many. `now` in microseconds."""
     if not max_age_days:
         return 0
     oldest = now - int(max_age_days * DAY)
-    due = now - int(max_age_days * (1 + SLACK) * DAY)
+    due = now - int(max_age_days * (1 + slack) * DAY)
     limit = pa.scalar(oldest, pa.timestamp("us", tz="UTC"))
     dropped = 0
     for file in lake.files():

@@ -23,6 +23,7 @@ from penstock.history.typed_table import TypedTable
 from penstock.journal.segment import SEGMENT_SUFFIX
 from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.pipeline.errors import BadOption
+from penstock.pipeline.place import Place
 from penstock.pipeline.remote import RETRY_SECONDS, RemoteJournal, RemoteJournalAddress
 
 # A micro-batch has at most this many unless told otherwise: bounds the memory of a query that is behind.
@@ -138,6 +139,19 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
         table=table,
         lake_root=lake,
     )
+
+
+def journal_options(place: Place) -> dict[str, str]:
+    """Those that say where the journal is. Raises BadOption."""
+    remote = place.remote_journal
+    if remote is None:
+        return {"path": str(place.journal)}
+    given = {"server": remote.server}
+    if remote.token is not None:
+        given["token"] = remote.token
+    if remote.token_file is not None:
+        given["tokenFile"] = str(remote.token_file)
+    return given
 
 
 def lake_options(root: LakeRoot) -> dict[str, str]:

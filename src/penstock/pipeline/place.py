@@ -94,7 +94,8 @@ class Place:
         """Refuse tables whose lake is in a directory that only the server has. Raises BadOption."""
         if self.remote and not isinstance(self.lake, LakeUrl):
             raise BadOption(
-                f'{what} needs lake.url, because pipeline.journal is "server" and its tables have what is in the lake'
+                f"{what} needs lake.url of the configuration, because the journal is read from a server, and its "
+                "tables have what is in the lake"
             )
 
     @property

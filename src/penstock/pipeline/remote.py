@@ -61,6 +61,10 @@ class TokenRefused(RemoteError):
     """The token is missing, unknown, has expired, or is for other entities."""
 
 
+class EntitiesRefused(TokenRefused):
+    """The token is good, and for other entities."""
+
+
 class JournalUnreachable(RemoteError):
     """Nothing came of trying for as long as was allowed."""
 
@@ -145,9 +149,19 @@ class RemoteJournal:
         """Whether the token is for all entities."""
         return bool(self._ask("", []).get("all"))
 
-    def check_all_of(self, patterns: Sequence[str]) -> None:
-        """Raises TokenRefused unless the token is for all entities that fit these."""
-        self._ask("", [("all_of", pattern) for pattern in patterns])
+    def check_table(self, name: str, entities: Sequence[str]) -> None:
+        """Raises EntitiesRefused unless the token is for all entities that fit these patterns.
+
+        With a token for some of them a table would have these of what is only in the journal, and all that is in the
+        lake, which asks nobody.
+        """
+        try:
+            self._ask("", [("all_of", pattern) for pattern in entities])
+        except EntitiesRefused as refused:
+            raise EntitiesRefused(
+                f"the table {name} needs the token of a reader with entities = {json.dumps(entities)}, because it is "
+                f"read from the lake as well; {refused}"
+            ) from None
 
     def sequence_at(self, timestamp: int) -> int:
         """The first record, in the order of sequences, at or after a time; behind the last when there is none."""
@@ -304,8 +318,10 @@ class RemoteJournal:
     def _refused(self, status: int, text: bytes) -> Exception:
         said = _said(text)
         match status:
-            case http.client.UNAUTHORIZED | http.client.FORBIDDEN:
+            case http.client.UNAUTHORIZED:
                 return TokenRefused(self.about(f"refused the token: {said}"))
+            case http.client.FORBIDDEN:
+                return EntitiesRefused(self.about(f"refused the token: {said}"))
             case http.client.CONFLICT:
                 return BadOption(self.about(f"refused: {said}: {OTHER_JOURNAL}"))
             case http.client.GONE:

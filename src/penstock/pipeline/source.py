@@ -95,7 +95,7 @@ class JournalSource(DataSource):
         others = dict(self.options)
         if self.given:
             # A table of Spark's catalog comes with its properties, and with a path that is Spark's own.
-            own = {name.lower() for name in self.given}
+            own = {"path", *(name.lower() for name in self.given)}
             known = {name.lower() for name in NAMES} - own
             others = {name: value for name, value in self.options.items() if name.lower() in known}
         return parse({**others, **self.given}, stream=stream)
@@ -469,10 +469,9 @@ def _scan(options: SourceOptions, reader: AnyJournal) -> TableScan:
 
 
 def _check_rights(options: SourceOptions, reader: AnyJournal) -> None:
-    """A token for a part of a table would give that part of what is in the journal, and all that is in the lake."""
     assert options.table is not None
     if isinstance(reader, RemoteJournal):
-        reader.check_all_of(options.table.selection.entities)
+        reader.check_table(options.table.name, options.table.selection.entities)
 
 
 def _table_shares(options: SourceOptions, shares: list[ScanShare]) -> list[TableShare]:

@@ -284,8 +284,15 @@ def _text(statement: str | None, file: Path | None) -> str:
 
 def _described(catalog: Catalog, as_json: bool) -> Iterator[str]:
     from penstock.history.catalog import described
+    from penstock.pipeline.remote import EntitiesRefused
 
-    for table in catalog.tables():
+    for name in catalog.names():
+        try:
+            table = catalog.table(name)
+        except EntitiesRefused as refused:
+            # There may be others that the token is for.
+            yield json.dumps({"table": name, "refused": str(refused)}) if as_json else f"{name}  {refused}"
+            continue
         columns = described(table)
         if as_json:
             yield json.dumps({"table": table.name, "inferred": table.inferred, "columns": dict(columns)})

@@ -88,8 +88,7 @@ def test_a_pattern_of_which_something_may_not_be_seen_is_refused_where_all_of_it
             reader.check_all_of(["PLANT/A/x", pattern])
         assert caught.value.status == 403
         assert str(caught.value) == (
-            f"the reader one has no right to read all of {pattern}, and a table needs all; "
-            "its entities are PLANT/A/*, T?/*"
+            f"the reader one has no right to read all of {pattern}; its entities are PLANT/A/*, T?/*"
         )
 
 

@@ -175,10 +175,7 @@ def test_who_needs_all_of_some_entities_is_refused_without_the_right_to_all(hund
     assert hundred.ask("", ("all_of", "item-3*"), token=NARROW_TOKEN)[0] == 200
     assert hundred.ask("", ("all_of", "item-*"), token=NARROW_TOKEN) == (
         403,
-        {
-            "error": "the reader narrow has no right to read all of item-*, and a table needs all; its entities are "
-            "item-1, item-3*"
-        },
+        {"error": "the reader narrow has no right to read all of item-*; its entities are item-1, item-3*"},
     )
 
 

@@ -1,7 +1,8 @@
 """The ready-made jobs, one module each, started by `penstock pipeline run NAME`.
 
-This table is all that a command line needs to list them; the modules themselves import pyspark. Each has `Settings`,
-`transform(events, settings)` and `start(spark, place, settings, once=False)`. Read next: `history`, the simplest.
+This table is all that a command line needs to list them; the modules themselves import pyspark, `history` only to
+start. Each has `Settings`, `transform(events, settings)` and `start(spark, place, settings, once=False)`. Read next:
+`history`, the simplest.
 """
 
 from __future__ import annotations

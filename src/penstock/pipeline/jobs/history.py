@@ -3,6 +3,8 @@
 Each batch becomes Parquet files, written by the tasks and adopted by one Delta commit that says up to which sequence
 the lake is complete. The next start goes on after that sequence: Spark's checkpoint is never trusted, and made anew.
 Not here: what is in a file (`files`), in a commit (`lake`), between batches (`maintenance`).
+
+Imports pyspark only to start: `penstock history maintain` has the same settings, and needs no Spark.
 """
 
 from __future__ import annotations
@@ -12,22 +14,23 @@ import threading
 import time
 import uuid
 from contextlib import suppress
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import log
 from penstock.history.lake_root import FOLDER
 from penstock.journal.erasing import Crash
 from penstock.pipeline.errors import BadOption
-from penstock.pipeline.events import load
 from penstock.pipeline.files import Written, write_task
 from penstock.pipeline.lake import Lake, gap_refused, nowhere
 from penstock.pipeline.maintenance import VACUUM_HOURS, maintain
 from penstock.pipeline.place import Place
 from penstock.pipeline.remote import JournalPlace, RemoteJournal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 NAME = "history"
 
@@ -40,6 +43,9 @@ _UPKEEP_SECONDS = 600.0
 
 # A job that has just ended lets go of the lake a moment later.
 _PATIENCE_SECONDS = 3.0
+
+# Times are counted in 64 bits; nobody means more than this.
+_MOST_DAYS = 1_000_000
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,6 +77,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             value = getattr(self, name)
             if value < least:
                 raise ValueError(f"{name} is {value}; it must be at least {least}")
+        # Not a number is not at most anything.
+        if not self.max_age_days <= _MOST_DAYS:
+            raise ValueError(f"max_age_days is {self.max_age_days}; it must be at most {_MOST_DAYS}")
 
 
 def start(
@@ -119,6 +128,8 @@ def _check_journal(place: Place) -> None:
 def _start(
     spark: SparkSession, place: Place, settings: Settings, lake: Lake, once: bool, crash: Crash
 ) -> StreamingQuery:
+    from penstock.pipeline.events import load
+
     journal: JournalPlace = place.remote_journal or place.journal
     lake.check_journal(journal)
     gap = lake.check_gap(journal)

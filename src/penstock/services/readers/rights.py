@@ -62,8 +62,7 @@ class RemoteReader:
                 allowed = ", ".join(self.entities)
                 raise ReadingProblem(
                     403,
-                    f"the reader {self.name} has no right to read all of {pattern}, and a table needs all; "
-                    f"its entities are {allowed}",
+                    f"the reader {self.name} has no right to read all of {pattern}; its entities are {allowed}",
                 )
 
 
