@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from bench.scenarios.candles import REQUEST, STOCKS, Seen, Trades
+from bench.rig.queries import STOCKS
+from bench.scenarios.candles import REQUEST, Seen, Trades
 
 
 def test_a_close_tells_of_all_trades_of_the_stock_up_to_it() -> None:
