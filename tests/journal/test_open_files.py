@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from penstock.journal.selection import EventSelection
 from penstock.journal.unfinished import UnfinishedAppend, begin
 from penstock.journal.verification import verify
 from tests.journal.test_long import long_append
-from tests.journal.world import columns
+from tests.journal.world import Scribe, columns
 
 WAIT = 20.0
 
@@ -187,3 +188,22 @@ def write_a_long_append(directory: Path) -> None:
 def test_no_file_stays_open(killed: Path, doing: Callable[[Path], None]) -> None:
     doing(killed)
     assert opened(killed) == []
+
+
+def test_a_long_append_that_failed_leaves_no_file_open_that_was_removed(tmp_path: Path) -> None:
+    """The disk may be full: as long as somebody has a removed file open, it takes its space."""
+    scribe = Scribe(DirectoryDisk(tmp_path))
+    while not any(path.suffix == ".blocks" for path in opened(tmp_path)):
+        scribe.append(columns(10))
+
+    def unreadable(number: int) -> Any:
+        raise OSError("the pieces cannot be read")
+
+    with pytest.raises(OSError, match="the pieces cannot be read"):
+        scribe.writer.append_long(map(unreadable, [1]), scribe.next, scribe.next + 9)
+    scribe.writer.abandon()
+    assert [path.name for path in opened(tmp_path)] == [MARK_NAME]
+    scribe.writer.restart(scribe.next)
+    scribe.append(columns(1))
+    scribe.close()
+    assert opened(tmp_path) == []

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.journal.index import index_name
-from penstock.journal.reader import JournalReader, Slice
+from penstock.journal.reader import JournalReader, Slice, _RevisionSearch
 from penstock.journal.record import Columns
 from penstock.journal.recovery import bases
 from penstock.journal.selection import EventSelection
@@ -92,3 +93,38 @@ def test_an_entity_that_has_the_journal_to_itself_is_found_exactly_with_a_few_lo
         looks = 0
         assert reader.seek(1, "often", revision) == revision
         assert looks <= 5
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_the_last_place_before_a_revision_is_found_and_no_place_is_asked_that_there_is_not(number: int) -> None:
+    """A place too early costs reading; one too late loses records."""
+    random = Random(number)
+    density = random.choice((0.05, 0.5, 1.0))
+    first, revision = random.choice((1, 50)), random.choice((0, 30))
+    mine: dict[int, int] = {}
+    for sequence in range(first, first + random.randint(1, 200)):
+        if random.random() < density:
+            revision += 1
+            mine[sequence] = revision
+    end = first + 200
+    firsts = sorted({first, *(random.randrange(first, end) for _ in range(random.randint(0, 40)))})
+    places = [
+        next(((each, mine[each]) for each in range(begin, stop) if each in mine), None)
+        for begin, stop in zip(firsts, [*firsts[1:], end], strict=True)
+    ]
+    # Half of them go with each look; those without a record of the entity are passed over one by one.
+    most = 2 * len(places).bit_length() + places.count(None)
+    for wanted in range(1, revision + 3):
+        looks = 0
+
+        def record(place: int) -> Any:
+            nonlocal looks
+            looks += 1
+            assert 0 <= place < len(places)
+            assert looks <= most
+            there = places[place]
+            return None if there is None else pa.record_batch({"sequence": [there[0]], "revision": [there[1]]})
+
+        found = _RevisionSearch(wanted, 1).among(firsts, record)
+        assert found >= max((n for n, there in enumerate(places) if there and there[1] < wanted), default=0)
+        assert found == 0 or firsts[found] <= min((at for at, each in mine.items() if each >= wanted), default=end)

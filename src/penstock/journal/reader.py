@@ -427,12 +427,11 @@ class _RevisionSearch:
             if nearest > low:
                 low, middle = nearest, nearest + 1
             if self._limit is not None:
-                furthest = max(low + 1, min(high, bisect_right(firsts, self._limit)))
+                furthest = bisect_right(firsts, self._limit)
                 if furthest < high:
                     high, middle = furthest, furthest - 1
             if high - low <= 1:
                 return low
-            middle = min(max(middle, low + 1), high - 1)
             at = self.look(middle, high, record)
             if at is None:
                 high = middle
