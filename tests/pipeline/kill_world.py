@@ -97,23 +97,23 @@ SHORT_JOURNAL: dict[str, object] = {"journal.segment_bytes": 262_144, "journal.m
 
 
 class Pipeline:
-    """`penstock pipeline run history copy rows totals`, to be killed and started again.
+    """`penstock pipeline run history copy rows`, and `totals` if there are groups, to be killed and started again.
 
     One whose very first JVM is killed ends with an error, because that could be a mistake of its user. Whoever started
     it starts it again, as the demo and systemd do.
     """
 
-    def __init__(self, directory: Path, api: str) -> None:
+    def __init__(self, directory: Path, api: str, groups: bool) -> None:
         self._directory = directory
         self._api = api
+        self._names = ["history", "copy", "rows", *(["totals"] if groups else ())]
         self._process: subprocess.Popen[bytes] | None = None
         self._ending = False
         # Starts after an error.
         self.again = 0
 
     def start(self) -> None:
-        names = ["history", "copy", "rows", "totals"]
-        command = [sys.executable, "-m", "tests.pipeline.kill_driver", "run", *names]
+        command = [sys.executable, "-m", "tests.pipeline.kill_driver", "run", *self._names]
         places = ["--config", str(self._directory / "penstock.toml"), "--data-dir", str(self._directory / "data")]
         with open(self._directory / "pipeline.log", "ab") as log:
             self._process = subprocess.Popen(
@@ -293,25 +293,26 @@ class Known:
     totals: dict[str, tuple[int, int]]
 
 
-def known_after(count: int) -> Known:
+def known_after(count: int, groups: bool) -> Known:
     latest = range(count - ITEMS + 1, count + 1)
     return Known(
         count,
         {f"e.{number % ITEMS}": number for number in latest},
         {str(number % KEYS): number for number in range(count - KEYS + 1, count + 1)},
-        {f"t.{number % ITEMS}": (number, counted(number)) for number in latest},
+        {f"t.{number % ITEMS}": (number, counted(number)) for number in latest} if groups else {},
     )
 
 
 class Viewer:
     """A client that is subscribed to everything, in whatever session, until it is closed."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, groups: bool) -> None:
         # By kind of subscription, then by session.
         self.sent: dict[str, dict[int, list[Sent]]] = {"feed": {}, "copy": {}, "rows": {}, "totals": {}}
         self.lost = 0
         self._url = url
-        self._newest = dict.fromkeys(self.sent, 0)
+        self._groups = groups
+        self._newest = {name: 0 for name in self.sent if groups or name != "totals"}
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
         self._loop = asyncio.new_event_loop()
@@ -331,9 +332,10 @@ class Viewer:
 
     def wait_to_know(self, count: int) -> None:
         """Until it knows what there is to know after `count` numbers."""
+        goal = known_after(count, self._groups)
         with self._changed:
-            self._changed.wait_for(lambda: self._failure or self.known() == known_after(count), PATIENCE)
-            assert self.known() == known_after(count)
+            self._changed.wait_for(lambda: self._failure or self.known() == goal, PATIENCE)
+            assert self.known() == goal
         self._check()
 
     def known(self) -> Known:
@@ -401,11 +403,17 @@ class KillWorld:
     """`kill` one of them at a random moment, and start it again.
 
     With a `store` the lake is in it, and the journal keeps little of what the lake has. `classes` is a directory for
-    the archive of Spark's classes, which one world makes and the next begin with: half of what a JVM costs.
+    the archive of Spark's classes, which one world makes and the next begin with: half of what a JVM costs. With
+    `groups` there is a query that has them, which makes each start of Spark longer.
     """
 
     def __init__(
-        self, directory: Path, seed: int, store: ObjectStore | None = None, classes: Path | None = None
+        self,
+        directory: Path,
+        seed: int,
+        store: ObjectStore | None = None,
+        classes: Path | None = None,
+        groups: bool = True,
     ) -> None:
         self.data = directory / "data"
         self._cache, self._classes = self.data / "pipeline" / "cache", classes
@@ -413,6 +421,7 @@ class KillWorld:
         self.lake: LakeRoot = self.data / "lake"
         self.chance = Random(seed)
         self.killed: list[str] = []
+        self.groups = groups
         # When the last one died; of the object store, when it was back.
         self.died = 0.0
         self._store = store
@@ -427,8 +436,8 @@ class KillWorld:
         self.server.start()
         try:
             self.api = f"http://{self.server.host}:{self.server.api_port}"
-            self.pipeline = Pipeline(directory, self.api)
-            self.viewer = Viewer(self.server.url)
+            self.pipeline = Pipeline(directory, self.api, groups)
+            self.viewer = self.another_viewer()
             self.feeder = Feeder(self.api)
             self._take_archive()
             # The pipeline waits for a journal; so it has one at once.
@@ -448,6 +457,9 @@ class KillWorld:
             if not made.is_symlink():
                 assert self._classes is not None
                 shutil.move(made, self._classes)
+
+    def another_viewer(self) -> Viewer:
+        return Viewer(self.server.url, self.groups)
 
     def settle(self) -> None:
         """Until what is fed from now on has gone all the way round."""

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
 
 from penstock.pipeline.session import OBJECT_FILES, close_session, open_session
 from tests.pipeline.s3a.connector import JARS
