@@ -20,6 +20,7 @@ JAVA_DITTO := tests/interop/java-ditto
 NODE_ADAPTERS := tests/contract/node
 REACT_EXAMPLE := examples/react-page
 JAVA_ADAPTERS := tests/contract/java
+S3A := tests/pipeline/s3a
 
 # Passed on to what a target runs: make demo ARGS="--port 9000", make test ARGS="-k recovery -x"
 ARGS ?=
@@ -99,7 +100,7 @@ $(STAMPS)/jar: scripts/jar.sh $(JAVA_SOURCES) $(STAMPS)/dev
 	@scripts/jar.sh $(BIN)/python $(JAR) $(JAVA_SOURCES)
 	@test ! -e $(JAR) || touch $@
 
-jar: $(STAMPS)/jar ## build the jar for Spark's real-time mode, where there is a JDK
+jar: $(STAMPS)/jar ## build the jar for Spark's real-time mode and checkpoints in S3, where there is a JDK
 
 # --- what people type -------------------------------------------------------------------------------------
 
@@ -155,7 +156,7 @@ test-fast: setup ## the tests without a JVM, a browser, published clients and lo
 test-install: setup ## wheels, each extra in a clean environment, each Python of this machine; minutes
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m install_long tests $(ARGS)
 
-test-spark: setup $(INTEROP)/kafka/broker.stamp $(INTEROP)/kafka/connector.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
+test-spark: setup $(INTEROP)/kafka/broker.stamp $(INTEROP)/kafka/connector.stamp $(INTEROP)/s3a/.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, checkpoints in an object store, many kills
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)
 
 test-interop-long: setup compiled interop-setup system-setup ## all that the published clients of Java and of the previous generation can do, and all clients behind balancers
@@ -211,6 +212,10 @@ $(INTEROP)/%/.stamp: requirements/interop-%.txt scripts/uv.sh $(STAMPS)/uv
 
 $(INTEROP)/kafka/%.stamp: scripts/kafka.sh tests/pipeline/kafka/%.xml | system-setup
 	@scripts/kafka.sh $(INTEROP)/kafka $*
+	@touch $@
+
+$(INTEROP)/s3a/.stamp: scripts/java.sh $(S3A)/pom.xml $(S3A)/jars.sha256 | system-setup
+	@scripts/java.sh $(S3A)/pom.xml $(S3A)/jars.sha256 $(INTEROP)/s3a
 	@touch $@
 
 $(INTEROP)/adapter-java/.stamp: scripts/java.sh $(wildcard $(JAVA_ADAPTERS)/*) | system-setup

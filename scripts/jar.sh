@@ -1,11 +1,11 @@
 #!/bin/sh
 # jar.sh PYTHON JAR SOURCE...: the part of the pipeline that is in Java, compiled against the jars of the pyspark that PYTHON has. Without
-# a JDK nothing is made, and real time says what is missing when it is asked for.
+# a JDK nothing is made, and real time, or a checkpoint in S3, says what is missing when it is asked for.
 set -eu
 python=$1 jar=$2
 shift 2
 if ! command -v javac >/dev/null || ! command -v jar >/dev/null; then
-    echo "There is no JDK here, so $jar is not built; only real time needs it."
+    echo "There is no JDK here, so $jar is not built; only real time and checkpoints in S3 need it."
     exit 0
 fi
 spark=$("$python" -c 'import importlib.util, os; print(os.path.dirname(importlib.util.find_spec("pyspark").origin))')

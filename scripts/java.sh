@@ -1,6 +1,6 @@
 #!/bin/sh
 # java.sh POM HASHES FOLDER SOURCE...: what a pom.xml asks for from Maven Central, into FOLDER/jars, each file with its hash in
-# HASHES; and the sources compiled with it, into FOLDER/classes. Maven and a JDK: scripts/system.sh.
+# HASHES; and the sources, if there are any, compiled with it into FOLDER/classes. Maven and a JDK: scripts/system.sh.
 set -eu
 
 pom=$1
@@ -24,4 +24,4 @@ fi
 }
 (cd "$jars" && sha256sum --check --quiet --strict "$hashes")
 
-javac -Xlint:all -Werror --release 17 -cp "$jars/*" -d "$folder/classes" "$@"
+[ "$#" = 0 ] || javac -Xlint:all -Werror --release 17 -cp "$jars/*" -d "$folder/classes" "$@"

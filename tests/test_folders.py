@@ -25,6 +25,7 @@ ELSEWHERE = {
 # Folders below those of rooms that mirror none, and why.
 BESIDE = {
     "pipeline/kafka": "a broker of its own in front of Spark and behind it",
+    "pipeline/s3a": "an object store of its own for checkpoints, and the connector for it",
 }
 
 

@@ -27,7 +27,7 @@ from penstock.history.lake_root import LakeRoot
 from penstock.history.lake_url import LakeUrl
 from penstock.journal.reader import JournalReader
 from penstock.pipeline.outlet import Outlet
-from tests.pipeline.kill_driver import KEYS
+from tests.pipeline.kill_driver import KEYS, wide
 from tests.pipeline.sink_server import TOKEN
 from tests.support.lake_store import LIMITS, options
 from tests.support.object_store import BUCKET, ObjectStore
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 
 # The feed's items: a number is in the one of its remainder.
 ITEMS = 3
-# Numbers in one request, and seconds between two: some 200 events a second, each journaled three times.
+# Numbers in one request, and seconds between two: some 200 events a second, each journaled three times and counted.
 ROWS = 10
 PAUSE = 0.05
 # Of what was copied, a new session asks for so many.
@@ -65,6 +65,7 @@ SETTINGS: dict[str, object] = {
     "adapters.SET.data.OUT.parameters.tokens": [TOKEN],
     'adapters.SET.data.OUT.parameters.items."d.*"': "DISTINCT",
     'adapters.SET.data.OUT.parameters.items."c.*"': "COMMAND",
+    'adapters.SET.data.OUT.parameters.items."t.*"': "MERGE",
     "adapters.SET.data.OUT.journal.items": ["*"],
     "adapters.SET.data.OUT.journal.policy": "ack",
     "pipeline.master": "local[2,4]",
@@ -74,6 +75,20 @@ SETTINGS: dict[str, object] = {
     # Small and frequent, so that there is always a commit or a compaction to be killed in.
     "pipeline.jobs.history.trigger": "500 milliseconds",
     "pipeline.jobs.history.max_small_files": 2,
+    # What is fed, with types.
+    "pipeline.tables.numbers.adapter": "SET/FEED",
+    "pipeline.tables.numbers.item": "e.{part}",
+    "pipeline.tables.numbers.fields.n": "bigint",
+    "pipeline.tables.numbers.fields.part": "int",
+    # Each number as a row of its own; how wide it is, each world adds.
+    "pipeline.queries.copy.item": "d.all",
+    "pipeline.queries.copy.mode": "DISTINCT",
+    "pipeline.queries.copy.order_by": ["n"],
+    "pipeline.queries.copy.output_mode": "append",
+    # With a state: of each item how many numbers there were. Of one lost or doubled every later row would tell.
+    "pipeline.queries.totals.sql": "SELECT part, max(n) AS n, count(*) AS count FROM set.numbers GROUP BY part",
+    "pipeline.queries.totals.item": "t.{part}",
+    "pipeline.queries.totals.watermark": "never",
 }
 
 # Where the lake is in an object store: the seam between journal and lake moves, and what is dropped is only there.
@@ -82,22 +97,23 @@ SHORT_JOURNAL: dict[str, object] = {"journal.segment_bytes": 262_144, "journal.m
 
 
 class Pipeline:
-    """`penstock pipeline run history copy rows`, to be killed and started again.
+    """`penstock pipeline run history copy rows`, and `totals` if there are groups, to be killed and started again.
 
     One whose very first JVM is killed ends with an error, because that could be a mistake of its user. Whoever started
     it starts it again, as the demo and systemd do.
     """
 
-    def __init__(self, directory: Path, api: str) -> None:
+    def __init__(self, directory: Path, api: str, groups: bool) -> None:
         self._directory = directory
         self._api = api
+        self._names = ["history", "copy", "rows", *(["totals"] if groups else ())]
         self._process: subprocess.Popen[bytes] | None = None
         self._ending = False
         # Starts after an error.
         self.again = 0
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.pipeline.kill_driver", "run", "history", "copy", "rows"]
+        command = [sys.executable, "-m", "tests.pipeline.kill_driver", "run", *self._names]
         places = ["--config", str(self._directory / "penstock.toml"), "--data-dir", str(self._directory / "data")]
         with open(self._directory / "pipeline.log", "ab") as log:
             self._process = subprocess.Popen(
@@ -252,30 +268,51 @@ class Feeder:
         return self.acknowledged
 
 
-# Of an update: item, number, key.
-Sent = tuple[str, int, str | None]
+@dataclass(frozen=True)
+class Sent:
+    """Of an update: a row of the table has a `key`, a total has a `count`."""
 
-# The last number copied, the number of each item of the feed, the number of each row of the table.
-Known = tuple[int, dict[str, int], dict[str, int]]
+    item: str
+    number: int
+    key: str | None
+    count: int
 
 
-def known_after(count: int) -> Known:
-    return (
+def counted(number: int) -> int:
+    """How many numbers the item of this one has had with it."""
+    return len(range(number % ITEMS or ITEMS, number + 1, ITEMS))
+
+
+@dataclass(frozen=True)
+class Known:
+    """The last number copied, that of each item of the feed, of each row of the table, of each total with its count."""
+
+    copied: int
+    fed: dict[str, int]
+    kept: dict[str, int]
+    totals: dict[str, tuple[int, int]]
+
+
+def known_after(count: int, groups: bool) -> Known:
+    latest = range(count - ITEMS + 1, count + 1)
+    return Known(
         count,
-        {f"e.{number % ITEMS}": number for number in range(count - ITEMS + 1, count + 1)},
+        {f"e.{number % ITEMS}": number for number in latest},
         {str(number % KEYS): number for number in range(count - KEYS + 1, count + 1)},
+        {f"t.{number % ITEMS}": (number, counted(number)) for number in latest} if groups else {},
     )
 
 
 class Viewer:
     """A client that is subscribed to everything, in whatever session, until it is closed."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, groups: bool) -> None:
         # By kind of subscription, then by session.
-        self.sent: dict[str, dict[int, list[Sent]]] = {"feed": {}, "copy": {}, "rows": {}}
+        self.sent: dict[str, dict[int, list[Sent]]] = {"feed": {}, "copy": {}, "rows": {}, "totals": {}}
         self.lost = 0
         self._url = url
-        self._newest = dict.fromkeys(self.sent, 0)
+        self._groups = groups
+        self._newest = {name: 0 for name in self.sent if groups or name != "totals"}
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
         self._loop = asyncio.new_event_loop()
@@ -295,20 +332,22 @@ class Viewer:
 
     def wait_to_know(self, count: int) -> None:
         """Until it knows what there is to know after `count` numbers."""
+        goal = known_after(count, self._groups)
         with self._changed:
-            self._changed.wait_for(lambda: self._failure or self.known() == known_after(count), PATIENCE)
-            assert self.known() == known_after(count)
+            self._changed.wait_for(lambda: self._failure or self.known() == goal, PATIENCE)
+            assert self.known() == goal
         self._check()
 
     def known(self) -> Known:
         """As a page would show it now: what the last session was sent."""
-        copied, fed, kept = (
-            self.sent[name].get(max(self.sent[name], default=0), []) for name in ("copy", "feed", "rows")
+        copied, fed, kept, totals = (
+            self.sent[name].get(max(self.sent[name], default=0), []) for name in ("copy", "feed", "rows", "totals")
         )
-        return (
-            copied[-1][1] if copied else 0,
-            {item: number for item, number, _ in fed},
-            {key: number for _, number, key in kept if key is not None},
+        return Known(
+            copied[-1].number if copied else 0,
+            {sent.item: sent.number for sent in fed},
+            {sent.key: sent.number for sent in kept if sent.key is not None},
+            {sent.item: (sent.number, sent.count) for sent in totals},
         )
 
     def close(self) -> None:
@@ -332,11 +371,12 @@ class Viewer:
 
     async def _look_on(self) -> None:
         async with connect(self._url, adapter_set="SET", proxy=None) as client:
-            items = [f"e.{remainder}" for remainder in range(ITEMS)]
+            items, totals = ([f"{name}.{remainder}" for remainder in range(ITEMS)] for name in "et")
             subscriptions = {
                 "feed": client.subscribe(items, ["n"], mode="MERGE", data_adapter="FEED"),
                 "copy": client.subscribe("d.all", ["n"], mode="DISTINCT", data_adapter="OUT", snapshot=SNAPSHOT),
                 "rows": client.subscribe("c.rows", ["key", "command", "n"], mode="COMMAND", data_adapter="OUT"),
+                "totals": client.subscribe(totals, ["n", "count"], mode="MERGE", data_adapter="OUT"),
             }
             self._ready.set()
             async with asyncio.TaskGroup() as group:
@@ -350,10 +390,10 @@ class Viewer:
         async for update in subscription:
             if update.values.get("command") == "DELETE":
                 raise AssertionError(f"nobody has deleted {update}")
-            number = int(update.values["n"] or 0)
+            number, count = int(update.values["n"] or 0), int(update.values.get("count") or 0)
             with self._changed:
                 session = self.sent[name].setdefault(subscription.restarts, [])
-                session.append((update.item, number, update.values.get("key")))
+                session.append(Sent(update.item, number, update.values.get("key"), count))
                 self._newest[name] = max(self._newest[name], number)
                 self._changed.notify_all()
         self.lost += subscription.lost
@@ -363,11 +403,17 @@ class KillWorld:
     """`kill` one of them at a random moment, and start it again.
 
     With a `store` the lake is in it, and the journal keeps little of what the lake has. `classes` is a directory for
-    the archive of Spark's classes, which one world makes and the next begin with: half of what a JVM costs.
+    the archive of Spark's classes, which one world makes and the next begin with: half of what a JVM costs. With
+    `groups` there is a query that has them, which makes each start of Spark longer.
     """
 
     def __init__(
-        self, directory: Path, seed: int, store: ObjectStore | None = None, classes: Path | None = None
+        self,
+        directory: Path,
+        seed: int,
+        store: ObjectStore | None = None,
+        classes: Path | None = None,
+        groups: bool = True,
     ) -> None:
         self.data = directory / "data"
         self._cache, self._classes = self.data / "pipeline" / "cache", classes
@@ -375,21 +421,23 @@ class KillWorld:
         self.lake: LakeRoot = self.data / "lake"
         self.chance = Random(seed)
         self.killed: list[str] = []
+        self.groups = groups
         # When the last one died; of the object store, when it was back.
         self.died = 0.0
         self._store = store
-        settings = SETTINGS
+        copied = f"SELECT n, repeat('x', {wide()}) AS wide FROM set.numbers"
+        settings = {**SETTINGS, "pipeline.queries.copy.sql": copied}
         if store is not None:
             url, given = f"s3://{BUCKET}/kills-{seed}/lake", {**options(store), **LIMITS}
             self.lake = LakeUrl(url, given)
             named = {f"lake.options.{name}": value for name, value in given.items()}
-            settings = {**SETTINGS, **SHORT_JOURNAL, "lake.url": url, **named}
+            settings |= {**SHORT_JOURNAL, "lake.url": url, **named}
         self.server = ServerProcess(directory, settings)
         self.server.start()
         try:
             self.api = f"http://{self.server.host}:{self.server.api_port}"
-            self.pipeline = Pipeline(directory, self.api)
-            self.viewer = Viewer(self.server.url)
+            self.pipeline = Pipeline(directory, self.api, groups)
+            self.viewer = self.another_viewer()
             self.feeder = Feeder(self.api)
             self._take_archive()
             # The pipeline waits for a journal; so it has one at once.
@@ -409,6 +457,9 @@ class KillWorld:
             if not made.is_symlink():
                 assert self._classes is not None
                 shutil.move(made, self._classes)
+
+    def another_viewer(self) -> Viewer:
+        return Viewer(self.server.url, self.groups)
 
     def settle(self) -> None:
         """Until what is fed from now on has gone all the way round."""

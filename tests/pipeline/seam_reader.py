@@ -1,6 +1,7 @@
 """Somebody who reads all the time while processes are killed, across the seam between lake and journal.
 
-Each reading must have every number once: those of the copy as one entity's history, those of the feed as a typed table.
+Each reading must have every number once: those of the copy as one entity's history, those of the feed as a typed table,
+with the types that are declared.
 A lake that is away is told, and read again. Read next: `test_end_to_end_kill`.
 """
 
@@ -11,14 +12,20 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock import history
 from penstock.history.lake_root import LakeRoot
 from penstock.history.lake_url import LakeUnavailable
 from penstock.history.reader import History
-from tests.pipeline.kill_world import PATIENCE
+from tests.pipeline.kill_world import ITEMS, PATIENCE
 
 # Seconds between two readings: they are not to take the cores of what is killed.
 PAUSE = 2.0
+
+# Columns of the table, as `kill_world` declares them.
+TYPES = {"n": pa.int64(), "part": pa.int32()}
 
 
 class SeamReader:
@@ -65,7 +72,12 @@ class SeamReader:
         self._copied = len(copied)
         # Journaled before it is acknowledged.
         least = self._acknowledged()
-        fed = history.table("set.feed", self._data, config=self._configuration)
-        numbers = [int(number) for number in fed.column("n").to_pylist() if number is not None]
-        assert sorted(numbers) == list(range(1, len(numbers) + 1))
+        fed = history.table("set.numbers", self._data, config=self._configuration)
+        assert {name: fed.schema.field(name).type for name in TYPES} == TYPES
+        assert not pc.any(pc.not_equal(fed.column("misfits"), 0)).as_py()
+        sequences, numbers, parts = (fed.column(name).to_pylist() for name in ("sequence", "n", "part"))
+        assert sequences == sorted(set(sequences))
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert parts == [number % ITEMS for number in numbers]
+        assert fed.column("item").to_pylist() == [f"e.{part}" for part in parts]
         assert len(numbers) >= least

@@ -1,7 +1,8 @@
 """kill -9 of whoever takes part while events go all the way round: server, Spark's driver, JVM, workers, object store.
 
-Numbers come in at the ingest port, are journaled, moved into the lake by `history`, and published again by two queries;
-a client is subscribed all the time. In the end journal, lake and what was sent agree: each event once.
+Numbers come in at the ingest port, are journaled, moved into the lake by `history`, and published again: one by one by
+the sink and by a query in SQL, and counted by one with groups. A client is subscribed all the time. In the end journal,
+lake, typed table and what was sent agree: each event once, and each count that was ever published right.
 `make test-spark PROFILE=long ARGS="-s -k across_the_seam"` kills 200 times, in eight rounds.
 """
 
@@ -21,11 +22,11 @@ from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA
 from tests.history.world import rows
 from tests.pipeline.kill_driver import KEYS, WIDE
-from tests.pipeline.kill_world import ITEMS, KillWorld, Viewer
+from tests.pipeline.kill_world import ITEMS, KillWorld, Viewer, counted
 from tests.pipeline.seam_reader import SeamReader
 from tests.support.object_store import ObjectStore
 
-# A new driver costs a new JVM: one in the short run.
+# A new driver costs a new JVM: one in the short run, which has no query with groups.
 SHORT = {"server": 1, "worker": 1, "driver": 1}
 LARGE = {"server": 4, "worker": 2, "driver": 4}
 
@@ -52,7 +53,7 @@ def test_journal_lake_and_what_was_sent_agree_after_kills_at_random_points(
     kills: dict[str, int], wide: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(WIDE, str(wide))
-    with KillWorld(tmp_path, seed=sum(kills.values())) as world:
+    with KillWorld(tmp_path, seed=sum(kills.values()), groups=kills is not SHORT) as world:
         order = [victim for victim, count in kills.items() for _ in range(count)]
         world.chance.shuffle(order)
         world.settle()
@@ -69,7 +70,7 @@ def test_journal_lake_and_what_was_sent_agree_after_kills_at_random_points(
         check_sent(world.viewer, kills["server"])
         check_snapshot(world, count)
         finish(world)
-    check_published(journaled(world), count)
+    check_published(journaled(world), count, world.groups)
     check_lake(world, journaled(world))
 
 
@@ -110,7 +111,7 @@ def test_with_the_lake_in_an_object_store_whoever_reads_across_the_seam_has_each
         assert reader.readings
         moved = in_lake(world)
         assert moved.column("sequence").to_pylist() == list(range(1, moved.num_rows + 1))
-        check_published(moved, count)
+        check_published(moved, count, world.groups)
         # What the journal has left is the end of it.
         kept = journaled(world)
         assert 0 < kept.num_rows < moved.num_rows
@@ -146,29 +147,35 @@ def check_sent(viewer: Viewer, restarts: int) -> None:
     # Only a server takes sessions with it; two that die at once take one.
     assert min(1, restarts) <= max(viewer.sent["feed"]) <= restarts
     for session in viewer.sent["copy"].values():
-        numbers = [number for _, number, _ in session]
+        numbers = [sent.number for sent in session]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-    for name, parts in (("feed", ITEMS), ("rows", KEYS)):
+    for name, parts in (("feed", ITEMS), ("rows", KEYS), ("totals", ITEMS)):
         for session in viewer.sent[name].values():
             for part in range(parts):
-                numbers = [number for _, number, _ in session if number % parts == part]
+                numbers = [sent.number for sent in session if sent.number % parts == part]
                 # MERGE may leave out what is old by then; what is sent is newer than what was sent.
                 assert numbers == sorted(set(numbers))
+    for session in viewer.sent["totals"].values():
+        assert [sent.count for sent in session] == [counted(sent.number) for sent in session]
 
 
 def check_snapshot(world: KillWorld, count: int) -> None:
     """Somebody who comes late knows the same."""
-    viewer = Viewer(world.server.url)
+    viewer = world.another_viewer()
     viewer.wait_to_know(count)
     viewer.close()
     check_sent(viewer, 0)
 
 
-def check_published(table: pa.Table, count: int) -> None:
+def check_published(table: pa.Table, count: int, groups: bool) -> None:
     published: dict[str, list[int]] = {}
     for row in table.select(["entity", "kind", "value"]).to_pylist():
         if row["kind"] == "update":
-            published.setdefault(row["entity"], []).append(int(json.loads(row["value"])["n"]))
+            fields = json.loads(row["value"])
+            number = int(fields["n"])
+            published.setdefault(row["entity"], []).append(number)
+            if "count" in fields:
+                assert int(fields["count"]) == counted(number)
     everything = list(range(1, count + 1))
     copied = published.pop("SET/OUT/d.all")
     assert copied == everything
@@ -177,6 +184,11 @@ def check_published(table: pa.Table, count: int) -> None:
     for key in range(KEYS):
         numbers = [number for number in kept if number % KEYS == key]
         assert numbers == sorted(numbers)
+    for remainder in range(ITEMS if groups else 0):
+        # As many rows as there were batches with one of its numbers; the last has all of them.
+        counts = published.pop(f"SET/OUT/t.{remainder}")
+        assert counts == sorted(set(counts))
+        assert counts[-1] == max(n for n in everything if n % ITEMS == remainder)
     assert sorted(published) == [f"SET/FEED/e.{remainder}" for remainder in range(ITEMS)]
     for remainder in range(ITEMS):
         assert published[f"SET/FEED/e.{remainder}"] == [n for n in everything if n % ITEMS == remainder]

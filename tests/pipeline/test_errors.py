@@ -56,6 +56,31 @@ SQLSTATE: 42K02
 \tat org.apache.spark.sql.errors.QueryExecutionErrors$.dataSourceNotFoundError(QueryExecutionErrors.scala:791)
 \tat java.base/java.lang.Thread.run(Thread.java:840)"""
 
+S3A = """[STREAM_FAILED] Query [id = 6fbba744, runId = 493c5d97] terminated with exception: \
+s3a://bucket/checkpoints/totals: getFileStatus on s3a://bucket/checkpoints/totals: software.amazon.awssdk.{error} \
+SQLSTATE: XXKST
+=== Streaming Query ==="""
+FORBIDDEN = (
+    "services.s3.model.S3Exception: It does not exist. (Service: S3, Status Code: 403, Request ID: null) "
+    "(SDK Attempt Count: 1):InvalidAccessKeyId"
+)
+EXPIRED = (
+    "services.s3.model.S3Exception: The provided token has expired. (Service: S3, Status Code: 400, Request ID: null) "
+    "(SDK Attempt Count: 1):ExpiredToken: The provided token has expired. (Service: S3, Status Code: 400)"
+)
+NO_BUCKET = (
+    "services.s3.model.NoSuchBucketException: The specified bucket does not exist (Service: S3, Status Code: 404, "
+    "Request ID: osklCR) (SDK Attempt Count: 1):NoSuchBucket: The specified bucket does not exist"
+)
+BUSY = (
+    "services.s3.model.S3Exception: Please reduce your request rate. (Service: S3, Status Code: 503, Request ID: null) "
+    "(SDK Attempt Count: 6):SlowDown"
+)
+AWAY = (
+    "core.exception.SdkClientException: Unable to execute HTTP request: Connect to 127.0.0.1:9 [/127.0.0.1] failed: "
+    "Connection refused (SDK Attempt Count: 2):    software.amazon.awssdk.core.exception.SdkClientException: …"
+)
+
 COLUMN = """[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot be resolved. SQLSTATE: 42703;
 'Project ['nope]
 +- RelationV2[sequence#180L] penstock
@@ -136,3 +161,30 @@ def test_a_text_that_only_mentions_our_package_is_not_taken_for_one_of_our_error
     assert explain(ValueError("see penstock.pipeline.errors.BadOption: it explains")) == (
         "see penstock.pipeline.errors.BadOption: it explains"
     )
+
+
+def test_an_object_store_without_credentials_is_named_with_where_they_may_be() -> None:
+    text = (
+        "[STREAM_FAILED] Query [id = 6fbba744] terminated with exception: s3a://bucket/checkpoints/totals: "
+        "org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS Credentials provided by "
+        "TemporaryAWSCredentialsProvider : software.amazon.awssdk.core.exception.SdkClientException: Unable to load"
+    )
+    assert explain(Exception(text)) == (
+        "s3a://bucket/checkpoints/totals cannot be used: there are no credentials for it, neither in the environment "
+        "nor in pipeline.spark"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (FORBIDDEN, "the object store refused the credentials (InvalidAccessKeyId)"),
+        (EXPIRED, "the credentials have expired (ExpiredToken)"),
+        (NO_BUCKET, "there is no such bucket"),
+        (BUSY, "the object store answered 503 (SlowDown)"),
+        (AWAY, "the object store cannot be reached: Connect to 127.0.0.1:9 [/127.0.0.1] failed: Connection refused"),
+    ],
+)
+def test_an_object_store_with_checkpoints_is_named_with_what_it_said(error: str, reason: str) -> None:
+    said = explain(Exception(S3A.format(error=error)))
+    assert said == f"s3a://bucket/checkpoints/totals cannot be used: {reason}"

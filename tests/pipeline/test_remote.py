@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from penstock.history.typed_table import TableColumn, TypedTable
 from penstock.journal.errors import Expired
 from penstock.journal.retention import Retention
 from penstock.pipeline import reports
 from penstock.pipeline.errors import BadOption
+from penstock.pipeline.options import lake_options
 from penstock.pipeline.remote import (
     JournalUnreachable,
     RemoteError,
@@ -24,12 +26,14 @@ from penstock.pipeline.remote import (
     RemoteJournalAddress,
     TokenRefused,
 )
-from penstock.pipeline.schema import EVENTS
+from penstock.pipeline.schema import EVENTS, table_schema
 from penstock.pipeline.source import JournalSource, SparkJournalReader, SparkJournalStreamReader
 from penstock.services.readers import passage
 from tests.pipeline.test_source import batch, damage, read, rest, sequences, stream
 from tests.pipeline.world import NOON, SECOND, make_journal, some
 from tests.support.journal_server import NARROW_TOKEN, TOKEN, JournalServer
+from tests.support.lake_store import lake_in
+from tests.support.object_store import ObjectStore
 from tests.support.tls import CERTIFICATES
 
 GONE = "a-token-that-nobody-has"
@@ -90,6 +94,22 @@ def test_a_batch_read_gives_the_rows_of_the_directory(ten: JournalServer, more: 
 
 def rows(reader: SparkJournalReader) -> list[dict[str, object]]:
     return [row for share in reader.partitions() for table in reader.read(share) for row in table.to_pylist()]
+
+
+def test_a_small_batch_of_a_typed_table_is_read_by_the_tasks(tmp_path: Path) -> None:
+    """As in a query of SQL over the network: of a server there is nothing to read along with the plan."""
+    with JournalServer(tmp_path) as server, ObjectStore() as store:
+        server.append([(f"PLANT/READINGS/reading.{n}", "update", f'{{"celsius":"{n}"}}', NOON) for n in range(5)])
+        table = TypedTable("plant.readings", "PLANT", "READINGS", (TableColumn("celsius", "int", "celsius"),))
+        given = options(server, table=table.encoded(), **lake_options(lake_in(store)))
+        reader = JournalSource(given).streamReader(table_schema(table))
+        assert isinstance(reader, SparkJournalStreamReader)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        shares = reader.partitions(start, end)
+        assert reader.getCache(start, end) is None
+        found = [n for share in shares for part in reader.read(share) for n in part.column("celsius").to_pylist()]
+        assert found == list(range(5))
 
 
 def test_offsets_are_those_of_the_directory(ten: JournalServer) -> None:

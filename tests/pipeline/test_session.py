@@ -24,8 +24,9 @@ from pyspark import SparkContext
 spark = open_session("test", Path(sys.argv[1]), master="local[1,4]", quick=True, settings={"spark.ui.enabled": "false"})
 process = SparkContext._gateway.proc
 assert spark.range(3).count() == 3
+name = spark.sparkContext.appName
 close_session(spark)
-print(process.returncode is not None, SparkContext._gateway is None)
+print(name, process.returncode is not None, SparkContext._gateway is None)
 """
 
 
@@ -106,6 +107,6 @@ def test_a_task_is_tried_again(spark: SparkSession, tmp_path: Path) -> None:
 def test_closing_waits_for_the_jvm_to_end(tmp_path: Path) -> None:
     command = [sys.executable, "-c", OPEN_AND_CLOSE, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-    assert done.stdout == "True True\n", done.stderr
+    assert done.stdout == "test True True\n", done.stderr
     # Nothing is left where it keeps its temporary files.
     assert [path.name for path in tmp_path.glob("spark/*")] == []

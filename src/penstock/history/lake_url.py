@@ -43,6 +43,17 @@ _CREDENTIALS = re.compile(r"Generic \w+ error (?:GCP credential error )?(?=Unabl
 _MAX_REASON = 300
 
 
+def refusal(code: str, status: str) -> str | None:
+    """What a store means by its code and an HTTP status; None: neither the credentials nor the place are wrong."""
+    if code in _EXPIRED:
+        return f"the credentials have expired ({code})"
+    if code in _NO_PLACE:
+        return f"there is no such {_NO_PLACE[code]}"
+    if status[:3] in _REFUSED:
+        return f"the object store refused the credentials ({code or status})"
+    return None
+
+
 class LakeUnavailable(OSError):
     """The object store did not do what it was asked; the text names the lake and the reason, on one line."""
 
@@ -200,14 +211,11 @@ class LakeUrl:
         text = " ".join(_ARROW.sub(" ", str(error)).split())
         code = _CODE.search(text)
         status = _STATUS.search(text)
-        if code is not None and code[1] in _EXPIRED:
-            return f"the credentials have expired ({code[1]})"
         if "latest/api/token" in text or "computeMetadata" in text or "metadata/identity" in text:
             return "there are no credentials for it, neither in the environment nor in lake.options"
-        if code is not None and code[1] in _NO_PLACE:
-            return f"there is no such {_NO_PLACE[code[1]]}"
-        if status is not None and status[1] in _REFUSED:
-            return f"the object store refused the credentials ({code[1] if code is not None else status[0]})"
+        refused = refusal("" if code is None else code[1], "" if status is None else status[0])
+        if refused is not None:
+            return refused
         if "timed out" in text:
             return "the object store did not answer in time"
         if status is not None:

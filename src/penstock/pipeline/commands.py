@@ -386,6 +386,7 @@ def _run(
             memory=config.pipeline.memory,
             settings=options,
             archive=not once,
+            checkpoints=place.checkpoint_root,
         )
 
         def task(each: JobPlan) -> Task:

@@ -29,14 +29,19 @@ class Spark:
         memory: str,
         settings: Mapping[str, str],
         archive: bool = False,
+        checkpoints: str = "",
     ) -> None:
-        """With `archive`, for long runs, an archive of the JVM's classes is made if there is none: see `classes`."""
+        """With `archive`, for long runs, an archive of the JVM's classes is made if there is none: see `classes`.
+
+        `checkpoints` is where those of the queries are, if it is not the data directory.
+        """
         self._name = name
         self._cache = cache
         self._master = master
         self._memory = memory
         self._settings = dict(settings)
         self._archive = archive
+        self._checkpoints = checkpoints
         # Set when it ends; and who makes the archive, if somebody does.
         self._ending = threading.Event()
         self._archiving: threading.Thread | None = None
@@ -54,6 +59,7 @@ class Spark:
             memory=self._memory,
             settings=self._settings,
             archive=self._archive,
+            checkpoints=self._checkpoints,
         )
         # One behind Spark Connect is not ours.
         java = getattr(self.session, "_jvm", None) if self._archive and self._process() is not None else None

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import re
 
+from penstock.history.lake_url import refusal
+
 
 class PipelineError(Exception):
     """The root."""
@@ -72,6 +74,13 @@ _PLAIN = {
     ),
     re.compile(r"Python worker exited unexpectedly"): WORKER_DIED,
 }
+# Hadoop's connector for S3: what it did, where, what the store said, its status and, further on, its code.
+_S3A = re.compile(
+    r"\w+ on (s3a://[^\s:]+): software\.amazon\.awssdk\.[\w.]+: (.+?) \((?:Service: \w+, Status Code: (\d+)|SDK)"
+)
+_S3A_CODE = re.compile(r"\(SDK Attempt Count: \d+\):(\w+)")
+_S3A_NOBODY = re.compile(r"(s3a://\S+): org\.apache\.hadoop\.fs\.s3a\.auth\.NoAuthWithAWSException")
+_REQUEST = "Unable to execute HTTP request: "
 # What PySpark puts before its own errors in a traceback, and Spark before its texts.
 _ERROR_CLASS = re.compile(r"^(?:pyspark\.errors\.[\w.]+|py4j\.[\w.]+): ")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
@@ -135,6 +144,9 @@ def explain(error: BaseException) -> str:
     if ours:
         # Errors while an error was handled come after it, and say less.
         return _one_line(ours[-1])
+    of_store = _of_s3a(text)
+    if of_store is not None:
+        return of_store
     raised = _TRACEBACK.findall(text)
     if raised:
         return _CONDITION.sub("", _ERROR_CLASS.sub("", _one_line(raised[0])))
@@ -157,6 +169,23 @@ def sentence(error: BaseException) -> str:
         if found:
             return found.expand(plain)
     return text
+
+
+def _of_s3a(text: str) -> str | None:
+    """Of an object store that has Spark's checkpoints; None: it is about something else."""
+    nobody = _S3A_NOBODY.search(text)
+    if nobody is not None:
+        nowhere = "neither in the environment nor in pipeline.spark"
+        return f"{nobody[1]} cannot be used: there are no credentials for it, {nowhere}"
+    found = _S3A.search(text)
+    if found is None:
+        return None
+    url, said, status = found.groups()
+    if status is None:
+        return f"{url} cannot be used: the object store cannot be reached: {said.removeprefix(_REQUEST)}"
+    named = _S3A_CODE.search(text, found.end())
+    code = "" if named is None else named[1]
+    return f"{url} cannot be used: {refusal(code, status) or f'the object store answered {status} ({code or said})'}"
 
 
 def _deepest_cause(error: BaseException) -> str:

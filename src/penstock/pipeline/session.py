@@ -11,23 +11,28 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.pipeline import register
 from penstock.pipeline.classes import class_archive
+from penstock.pipeline.errors import BadOption, explain
 from penstock.pipeline.java import java_home
 from penstock.pipeline.realtime import JAR_PATH, real_time_jar
 from penstock.pipeline.workers import worker_python
 
+_CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 SETTINGS: dict[str, str] = {
     # Plans of a stream do not adapt, but checking whether they could costs time in each batch.
     "spark.sql.adaptive.enabled": "false",
     # Renaming checkpoint files is slower through FileContext than through FileSystem.
-    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+    _CHECKPOINT_FILES: _FILE_MANAGER,
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # A journal's times are UTC, and filters are pushed down as such.
     "spark.sql.session.timeZone": "UTC",
@@ -62,6 +67,14 @@ LOCAL = {
 # Hadoop's own starts a process for each file that it writes, four to six in a batch. This one is in the jar.
 _FILES, LOCAL_FILES = "spark.hadoop.fs.file.impl", "penstock.spark.LocalFiles"
 
+# Checkpoints in S3: a rename there is a copy, which replaces what another driver has written. This one is in the jar.
+OBJECT_FILES = "penstock.spark.ObjectFiles"
+
+# Which of Hadoop's libraries has the connector for URLs of this scheme.
+_CONNECTORS = {"s3a": "hadoop-aws", "abfss": "hadoop-azure"}
+# What Java says, in the end, where classes are missing.
+_NO_CLASS = re.compile(r"ClassNotFoundException|NoClassDefFoundError|UnsupportedFileSystemException")
+
 # Start-up is most of a short run: no second compiler, no parallel collector on two cores.
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 # Error texts are matched by recursive regular expressions: with the default stack stopping a query overflows it.
@@ -88,12 +101,14 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     archive: bool = False,
     real_time: bool = False,
+    checkpoints: str = "",
 ) -> SparkSession:
     """Start Spark, or reach one by Spark Connect (`sc://host:port`); takes several seconds.
 
     `settings` go over those above. `quick` is for runs of less than a minute. The JVM uses the archive of its classes
     that is in the cache; with `archive` and without one it writes down what belongs into it: see `classes`. With
-    `real_time` it has the jar for `realtime`.
+    `real_time` it has the jar for `realtime`. `checkpoints` is where those of the queries will be, if that is a URL.
+    Raises BadOption.
     """
     # Workers otherwise take whatever `python3` is first on the path. On a cluster they are on machines that may not see
     # the cache: there it is the interpreter itself, and Spark's ten seconds for a worker to call back hold.
@@ -102,10 +117,12 @@ def open_session(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # On a cluster the workers need the jar as well. Here all of Spark is in the JVM that is started.
     files = {_FILES: LOCAL_FILES} if local and JAR_PATH.exists() else {}
+    if urlsplit(checkpoints).scheme == "s3a":
+        files[_CHECKPOINT_FILES] = OBJECT_FILES
     chosen = {**SETTINGS, **(LOCAL if local else {}), **files, **(settings or {})}
     if real_time or files:
-        name, between = ("spark.driver.extraClassPath", os.pathsep) if local else ("spark.jars", ",")
-        chosen[name] = between.join([*filter(None, [chosen.get(name)]), str(real_time_jar())])
+        jars, between = ("spark.driver.extraClassPath", os.pathsep) if local else ("spark.jars", ",")
+        chosen[jars] = between.join([*filter(None, [chosen.get(jars)]), str(real_time_jar())])
     if master.startswith("sc://"):
         session = SparkSession.builder.remote(master).getOrCreate()
         for key, value in chosen.items():
@@ -114,6 +131,8 @@ def open_session(
                 session.conf.set(key, value)
     else:
         session = _start(name, cache, master, memory, _QUICK_JVM if quick else _LONG_JVM, chosen, archive)
+        if "://" in checkpoints:
+            _check_connector(session, checkpoints)
     register(session)
     return session
 
@@ -143,6 +162,24 @@ def _start(
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _check_connector(session: SparkSession, url: str) -> None:
+    """Whether Spark knows what to do with a URL; nothing is asked of the store. Raises BadOption."""
+    java: Any = session._jvm
+    try:
+        java.org.apache.hadoop.fs.Path(url).getFileSystem(session._jsc.hadoopConfiguration())
+    except Py4JJavaError as error:
+        reason = explain(error)
+        if _NO_CLASS.search(str(error)):
+            scheme, version = urlsplit(url).scheme, java.org.apache.hadoop.util.VersionInfo.getVersion()
+            library = f"org.apache.hadoop:{_CONNECTORS[scheme]}:{version}" if scheme in _CONNECTORS else "one"
+            reason = (
+                f"Spark has no connector for {scheme}:// (of Hadoop {version}); expected {library} in "
+                "spark.jars.packages, or its files in spark.jars, of [pipeline.spark]"
+            )
+        close_session(session)
+        raise BadOption(f"pipeline.checkpoints is {url}: {reason}") from None
 
 
 def with_own(options: str, own: str) -> str:

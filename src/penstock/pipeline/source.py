@@ -287,7 +287,10 @@ class SparkJournalStreamReader(_SimpleStreamReaderWrapper, SupportsTriggerAvaila
 
     def getCache(self, start: Offset, end: Offset) -> Iterator[Any] | None:
         """The rows of what was planned last, if they are few; None: the tasks read them."""
-        if len(self._planned) != 1 or end["sequence"] - start["sequence"] > EVENTS_READ_AHEAD:
+        # How many bytes a share has is known of a directory, not of a server.
+        if self._options.remote is not None or len(self._planned) != 1:
+            return None
+        if end["sequence"] - start["sequence"] > EVENTS_READ_AHEAD:
             return None
         slices = self._slices(self._planned[0])
         if slices is None or sum(one.end - one.position for one in slices) > BYTES_READ_AHEAD:
@@ -301,10 +304,9 @@ class SparkJournalStreamReader(_SimpleStreamReaderWrapper, SupportsTriggerAvaila
         return _read(self._options, self._options.selection, partition)
 
     def _slices(self, partition: InputPartition) -> Sequence[Slice] | None:
-        """All that a task would read; None if it would read something else."""
+        """All that a task would read of the journal's directory; None if it would read something else."""
         assert isinstance(partition, JournalShare)
-        # Those of a server have no bytes.
-        return [one for one in partition.slices if isinstance(one, Slice)] if self._options.remote is None else None
+        return [one for one in partition.slices if isinstance(one, Slice)]
 
     def _read_here(self, partition: InputPartition) -> Iterator[Any]:
         journal = self._journal()
