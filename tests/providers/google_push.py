@@ -14,6 +14,7 @@ import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
+from typing import BinaryIO
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -144,11 +145,15 @@ class GooglePush:
 
     def _read(self, link: ssl.SSLSocket) -> None:
         with link.makefile("rb") as stream:
-            assert stream.read(1) == bytes([VERSION])
+            version = stream.read(1)
+            if not version:
+                # Opened, and given up before anything was said.
+                return
+            assert version == bytes([VERSION])
             try:
                 while kind := stream.read(1):
                     length = shift = 0
-                    while (byte := stream.read(1)[0]) > 127:
+                    while (byte := _byte(stream)) > 127:
                         length, shift = length | (byte & 127) << shift, shift + 7
                     stream.read(length | byte << shift)
                     if kind[0] == LOGIN:
@@ -178,6 +183,14 @@ class GooglePush:
         # Wakes the thread that accepts.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+
+def _byte(stream: BinaryIO) -> int:
+    """Raises EOFError."""
+    found = stream.read(1)
+    if not found:
+        raise EOFError
+    return found[0]
 
 
 def _fingerprint() -> str:

@@ -155,9 +155,8 @@ def test_a_client_is_known_by_its_certificate(broker: SecuredBroker, server: Twi
         server.operator.delete(f"/{id}")
 
 
+@pytest.mark.parametrize("broker", ["kafka"], indirect=True)
 def test_kafka_knows_users_by_scram(broker: SecuredBroker, server: TwinServer) -> None:
-    if broker.kind != "kafka":
-        pytest.skip("it is Kafka's")
     scram = {"saslMechanism": "SCRAM-SHA-512"}
     server.connect("scram", document(broker, specificConfig=scram))
     server.connect("says", saying(broker, specificConfig=scram))
