@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import ssl
 from pathlib import Path
@@ -9,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from penstock.certificates import Certificate, CertificateFiles
-from penstock.services.renewal import FileWatch
+from penstock.config import Config
+from penstock.services import renewal
+from penstock.services.renewal import FileWatch, RenewalService
+from penstock.services.service import Service, Shown
 from penstock.transport.tls import server_context
 from tests.support.tls import CERTIFICATES
 
@@ -76,3 +80,34 @@ def test_a_certificate_that_is_shown_no_more_is_forgotten(files: Files) -> None:
     files.certificate.write_text("other")
     assert watch.look([]) == []
     assert [watch.look([files.read]) for _ in range(2)] == [[], []]
+
+
+class Listener(Service):
+    name = "listener"
+
+    def __init__(self, certificate: Certificate) -> None:
+        self._certificate = certificate
+
+    def certificates(self, config: Config) -> list[Shown]:
+        return [Shown("api", self._certificate, None)]
+
+
+def test_what_is_replaced_as_soon_as_the_server_is_ready_is_read(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renewal, "EVERY", 0.01)
+    read = asyncio.Event()
+
+    async def renew(found: list[Shown]) -> None:
+        if found:
+            read.set()
+
+    monkeypatch.setattr(renewal, "renew", renew)
+
+    async def replaced_at_once() -> None:
+        service = RenewalService(Config(), lambda: [Listener(files.read)])
+        await service.open()
+        files.certificate.write_text("other")
+        async with asyncio.timeout(60):
+            await read.wait()
+        await service.drain()
+
+    asyncio.run(replaced_at_once())

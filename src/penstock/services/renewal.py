@@ -88,6 +88,8 @@ class RenewalService(Service):
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
+        # Before anybody is told that the server is ready: what is replaced from then on is noticed.
+        await self._look()
         self._task = asyncio.get_running_loop().create_task(self._look_often())
 
     async def drain(self) -> None:
@@ -99,9 +101,12 @@ class RenewalService(Service):
 
     async def _look_often(self) -> None:
         while True:
-            # The files may have other names since a reload: each certificate knows its own.
-            shown = [each for service in self._others() for each in service.certificates(self._config)]
-            if shown:
-                due = await asyncio.to_thread(self._watch.look, [each.certificate for each in shown])
-                await renew([Shown(each.listener, each.certificate, None) for each in shown if each.certificate in due])
             await asyncio.sleep(EVERY)
+            await self._look()
+
+    async def _look(self) -> None:
+        # The files may have other names since a reload: each certificate knows its own.
+        shown = [each for service in self._others() for each in service.certificates(self._config)]
+        if shown:
+            due = await asyncio.to_thread(self._watch.look, [each.certificate for each in shown])
+            await renew([Shown(each.listener, each.certificate, None) for each in shown if each.certificate in due])
