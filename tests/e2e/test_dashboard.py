@@ -28,12 +28,13 @@ from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.version import NEWEST
 from tests.conformance.phrases import add, batch
 from tests.services.admin.site import AdminSite
-from tests.support.administration import basic, write_users
+from tests.support.administration import ask, basic, write_users
 from tests.support.background import BackgroundServer
 from tests.support.browser import PATIENCE, Watch
 from tests.support.process import READY, ServerProcess
 from tests.support.raw import Stream
 from tests.support.tls_front import TlsFront
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -418,6 +419,8 @@ def administered(tmp_path: Path) -> Iterator[ServerProcess]:
 
 def test_the_log_is_live_and_filtered_by_level_and_text(administered: ServerProcess, watch: Watch) -> None:
     page = opened(watch, administered.api_port, "log")
+    # Connected, the page may not have subscribed yet, and lines of before are not shown.
+    wait_until(lambda: "monitor_log_output" in str(ask(administered.api_port, "GET", "/items").body), "subscribed")
     status_of(administered.api_port, "/api/admin/me", {"Authorization": "Bearer wrong"})
     search(page, "log", "administration refused")
     expect(cell(rows(page, "log"), "LEVEL")).to_have_text(["WARNING"], timeout=PATIENCE)
