@@ -52,13 +52,13 @@ def register_tables(
         raise BadOption(f"{_ABOUT}: data_dir and server are both given; expected one of them")
     if server is None and (token is not None or token_file is not None):
         raise BadOption(f"{_ABOUT}: a token is given without server, the address of the server whose journal is read")
-    overrides = {"server.data_dir": None if data_dir is None else str(data_dir)}
+    overrides: dict[str, object] = {}
+    if data_dir is not None:
+        overrides["server.data_dir"] = str(data_dir)
     if server is not None:
         # As said here, whatever the configuration says about it.
         overrides["pipeline.journal"] = "directory"
-    given = load(
-        None if config is None else Path(config), {name: each for name, each in overrides.items() if each is not None}
-    ).config
+    given = load(None if config is None else Path(config), overrides).config
     place = Place.of(given) if server is None else _at_server(given, server, token, token_file)
     place.check_data()
     options = {**journal_options(place), **lake_options(place.lake)}
